@@ -20,6 +20,8 @@ from widemargin.estimators.kernel_svm.binary_problems import splits
 from widemargin.estimators.kernel_svm.multiclass import coupled, score_blocks, sharpened, sharpness
 from widemargin.exceptions import DataError, MarginConvergenceWarning
 from widemargin.solvers.kernel_svm.automatic import AutomaticOptions
+from widemargin.solvers.kernel_svm.dual import small_problems
+from widemargin.solvers.kernel_svm.dual.small_problems import SmallProblemOptions
 
 
 def digits(n=500):
@@ -55,6 +57,7 @@ def test_pairs_agree_with_svc(data, options):
 @pytest.mark.parametrize("options", [{}, {"kernel": "poly"}, {"tol": None}, {"solver": "smo"}], ids=str)
 def test_pairs_side_by_side_are_those_of_one_thread(options, monkeypatch):
     X, y = make_blobs(400, n_features=4, centers=5, cluster_std=6.0, random_state=0)
+    monkeypatch.setattr(SmallProblemOptions, "rows", 0)  # compiled code alone shares out small problems
     alone = KernelSVC(n_jobs=1, random_state=0, **options).fit(X, y)
     asked = []
     monkeypatch.setattr(AutomaticOptions, "side_by_side", 1)
@@ -75,6 +78,45 @@ def test_pairs_side_by_side_are_those_of_one_thread(options, monkeypatch):
     assert asked[-1][3] == 2
 
 
+@pytest.mark.parametrize("options", [{}, {"kernel": "poly"}, {"C": 10.0, "kernel": "linear"}], ids=str)
+def test_small_pairs_in_one_loop_are_those_solved_one_by_one(options, monkeypatch):
+    X, y = make_blobs(300, n_features=4, centers=5, cluster_std=6.0, random_state=0)
+    weight = np.random.default_rng(0).integers(1, 4, 300).astype(float)
+    asked, solve = [], small_problems.solve
+    monkeypatch.setattr(small_problems, "solve", spied(solve, asked))
+    model, shared = (KernelSVC(tol=1e-8, n_jobs=jobs, **options).fit(X, y, sample_weight=weight) for jobs in (1, 2))
+    # Problems that did not end within their steps are solved as all others are.
+    monkeypatch.setattr(small_problems, "solve", lambda *given: [None, *solve(*given)[1:]])
+    mixed = KernelSVC(tol=1e-8, **options).fit(X, y, sample_weight=weight)
+    monkeypatch.setattr(SmallProblemOptions, "rows", 0)
+    plain = KernelSVC(tol=1e-8, **options).fit(X, y, sample_weight=weight)
+    assert len(asked) == 2
+    np.testing.assert_array_equal(shared.dual_coef_, model.dual_coef_)
+    for found in (model, mixed):
+        assert (found.status_, found.solver_, found.violation_ <= 1e-8) == ("converged", "dual", True)
+        np.testing.assert_array_equal(found.support_, plain.support_)
+        scores = plain.decision_function(X)
+        np.testing.assert_allclose(found.decision_function(X), scores, atol=1e-5 * np.abs(scores).max())
+    # Who watches the time or the steps is told of one problem after the other; rows held out need the rule.
+    for watched in ({"solver_options": {"time_budget": 60.0}}, {"max_iter": 1000}, {"tol": None}):
+        KernelSVC(**watched).fit(X, y)
+    assert len(asked) == 2
+
+
+def test_an_interrupt_of_small_pairs_ends_with_a_model(monkeypatch):
+    def interrupted(*given):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(small_problems, "solve", interrupted)
+    X, y = iris()
+    model = KernelSVC(solver_options={"on_interrupt": "return"})
+    with pytest.warns(MarginConvergenceWarning, match="interrupted after"):
+        model.fit(X, y)
+    assert model.status_ == "interrupted" and model.intercept_.shape == (3,)
+    with pytest.raises(KeyboardInterrupt):
+        KernelSVC().fit(X, y)
+
+
 def spied(function, asked):
     def called(*arguments):
         asked.append(arguments)
@@ -93,6 +135,7 @@ def test_an_interrupt_ends_pairs_side_by_side_with_a_model(monkeypatch):
         return solve(*arguments)
 
     monkeypatch.setattr(AutomaticOptions, "side_by_side", 1)
+    monkeypatch.setattr(SmallProblemOptions, "rows", 0)
     monkeypatch.setattr(binary_problems, "_solve", interrupted)
     model = KernelSVC(n_jobs=2, solver_options={"on_interrupt": "return"})
     with pytest.warns(MarginConvergenceWarning, match="interrupted after"):

@@ -26,6 +26,8 @@ from widemargin.kernels.rows import MEGABYTE, KernelRows
 from widemargin.solvers.base import Budget, Progress, Status
 from widemargin.solvers.kernel_svm.automatic import AutomaticOptions, Chosen, choose
 from widemargin.solvers.kernel_svm.certificate import certified, exact_scores, near_scores
+from widemargin.solvers.kernel_svm.dual import small_problems
+from widemargin.solvers.kernel_svm.dual.small_problems import SmallProblemOptions
 from widemargin.solvers.kernel_svm.dual.spatial import SpatialOptions
 from widemargin.solvers.kernel_svm.dual.working_set import WorkingSetOptions
 from widemargin.solvers.kernel_svm.problem import KernelMatrix, KernelProblem, KernelResult, WholeMatrix
@@ -152,8 +154,11 @@ def train(training: Training, parts: tuple[Split, ...], budget: Budget) -> list[
     Kernel values are computed at once where they fit the cache and all are used, or several times: for problems that
     are one working set, where the symmetric half is all they ask for, and for classes against the rest. Else they come
     row by row, through the cache of all rows (one against the rest: those of one problem serve the next) or of the two
-    classes' rows alone.
+    classes' rows alone. Where there are few in all, compiled code solves one problem after the other.
     """
+    done = _solve_small(training, parts, budget)
+    if len(done) == len(parts):
+        return [done[part] for part in parts]
     coarse = training.solver != "auto" or training.tol is None or training.tol >= AutomaticOptions.coarse
     n, device = training.rows.n_rows, isinstance(training.rows, DeviceRows)
     pairs = len(parts) > 1 and parts[0].negative is not None
@@ -178,6 +183,8 @@ def train(training: Training, parts: tuple[Split, ...], budget: Budget) -> list[
     of_pair = _PairMatrices(training.rows.subset(order), counts) if pairs and stored and given is None else None
 
     def solved(part: Split, mine: Training, remaining: int) -> Solved:
+        if part in done:
+            return done[part]
         index = order
         if part.negative is not None:
             index = np.concatenate((members[part.positive], members[part.negative])) if pairs else order
@@ -213,6 +220,36 @@ def train(training: Training, parts: tuple[Split, ...], budget: Budget) -> list[
             in_threads(counts.shape[0], 1, lambda first, last: [of_pair.within(c) for c in range(first, last)])
         return _side_by_side(training, parts, solved, threads, budget)
     return [solved(part, training, len(parts) - number) for number, part in enumerate(parts)]
+
+
+def _solve_small(training: Training, parts: tuple[Split, ...], budget: Budget) -> dict[Split, Solved]:
+    """Solve what compiled code alone can: few rows of two classes each, in double precision, that nobody watches."""
+    rows, options = training.rows, SmallProblemOptions
+    watched = budget.seconds is not None or budget.callbacks or training.max_iter >= 0
+    plain = training.solver in ("auto", "dual") and training.fit_intercept and training.positive and not watched
+    if not plain or len(parts) == 1 or training.tol is None or rows.n_rows > options.all_rows:
+        return {}
+    counts = np.bincount(training.codes)
+    alike = type(rows) is KernelRows and rows.dtype == np.float64 and parts[0].negative is not None
+    if not alike or largest_problem(counts, pairs=True) > options.rows:
+        return {}
+    if rows.n_rows**2 * rows.dtype.itemsize > training.cache_size * MEGABYTE or not training.upper.all():
+        return {}
+    order = np.argsort(training.codes, kind="stable")
+    members = np.split(order, np.cumsum(counts)[:-1])
+    pairs = np.array([(part.positive, int(part.negative or 0)) for part in parts])
+    try:
+        K: Floats = rows.subset(order).full().astype(np.float64, copy=False)
+        results = small_problems.solve(K, counts, pairs, training.upper[order], training.tol, budget)
+    except KeyboardInterrupt:  # what each problem had is lost: they begin, and end at once, with the models of no step
+        budget.interrupted = True
+        return {}
+    chosen = choose(training.solver, n_rows=rows.n_rows, n_columns=training.n_columns, stored=True)
+    return {
+        part: Solved(part, np.concatenate([members[c] for c in pair]), result, chosen, rows.n_rows)
+        for part, pair, result in zip(parts, pairs, results, strict=True)
+        if result is not None
+    }
 
 
 def _side_by_side(
