@@ -113,7 +113,7 @@ def test_an_interrupt_of_small_pairs_ends_with_a_model(monkeypatch):
     with pytest.warns(MarginConvergenceWarning, match="interrupted after"):
         model.fit(X, y)
     assert model.status_ == "interrupted" and model.intercept_.shape == (3,)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.warns(MarginConvergenceWarning, match="interrupted after"), pytest.raises(KeyboardInterrupt):
         KernelSVC().fit(X, y)
 
 
