@@ -249,6 +249,13 @@ class KernelRows:
         columns = np.array(self._rows.X.T, np.float64, order="C")
         return NarrowRows(columns, self.kernel.gamma if self.kernel.name == "rbf" else 0.0)
 
+    def features(self) -> Floats | None:
+        """The rows themselves of a linear kernel, dense and in double precision; None of another kernel."""
+        if self.kernel.name != "linear" or type(self._backend) is not NumpyBackend:
+            return None
+        X = self._rows.X
+        return np.asarray(X if isinstance(X, np.ndarray) else X.toarray(), dtype=np.float64)
+
     def are_narrow(self, n_rows: int) -> bool:
         """Whether so many of the rows are `narrow`."""
         known = self.kernel.name in ("rbf", "linear") and type(self._backend) is NumpyBackend

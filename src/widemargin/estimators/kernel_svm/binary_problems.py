@@ -167,7 +167,7 @@ def train(training: Training, parts: tuple[Split, ...], budget: Budget) -> list[
     if training.solver in ("auto", "dual"):
         stored = size <= WorkingSetOptions.size or (len(parts) > 1 and not pairs)
     else:
-        stored = len(parts) > 1 and training.solver != "spatial-dual"
+        stored = len(parts) > 1 and training.solver not in ("spatial-dual", "interior-point")
     # Steps along pairs of all rows ask for few of narrow ones, and compute them where they are wanted.
     by_need = training.rows.are_narrow(size) and training.fit_intercept and training.solver in ("auto", "dual")
     stored &= not by_need or (len(parts) > 1 and not pairs)
@@ -177,6 +177,9 @@ def train(training: Training, parts: tuple[Split, ...], budget: Budget) -> list[
         stored, whole = True, WholeMatrix(given, given.size)
     elif stored and not pairs:
         whole = WholeMatrix(training.rows.full(), training.rows.evaluations)
+    # A limit of steps is one of SMO's steps, as in LIBSVM.
+    linear = training.rows.kernel.name == "linear" and not device
+    linear &= training.max_iter < 0 or training.solver != "auto"
     # Rows of a class lie together, as in LIBSVM, so that the values of a pair of classes do, too.
     order = np.argsort(training.codes, kind="stable") if pairs else np.arange(n)
     members = np.split(order, np.cumsum(counts)[:-1]) if pairs else [order]
@@ -198,8 +201,11 @@ def train(training: Training, parts: tuple[Split, ...], budget: Budget) -> list[
         chosen = choose(
             mine.solver, n_rows=index.shape[0], n_columns=mine.n_columns, stored=stored,
             reach=partial(share_in_reach, rows) if mine.spatial and coarse else None, hold_out=mine.tol is None,
-            positive=mine.positive, device=device,
+            positive=mine.positive, device=device, linear=linear,
         )  # fmt: skip
+        if chosen.name == "interior-point":  # it works on the features
+            rows = mine.rows if index.shape[0] == n and not pairs else mine.rows.subset(index)
+            problem = replace(problem, rows=rows)
         # LIBSVM's first class is the positive one, also of two classes
         mirrored = chosen.name == "smo" and len(parts) == 1
         if mirrored:

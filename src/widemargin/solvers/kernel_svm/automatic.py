@@ -16,7 +16,8 @@ from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_svm import smo
 from widemargin.solvers.kernel_svm.batch_perceptron import c_form
 from widemargin.solvers.kernel_svm.batch_perceptron.c_form import CFormOptions
-from widemargin.solvers.kernel_svm.dual import nested, on_device, spatial, working_set
+from widemargin.solvers.kernel_svm.dual import interior_point, nested, on_device, spatial, working_set
+from widemargin.solvers.kernel_svm.dual.interior_point import InteriorPointOptions
 from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult, KernelSolver
 
 __all__ = ["BY_GAP", "DEFAULT_TOL", "NAMES", "NEED_NORMS", "SOLVERS", "AutomaticOptions", "Chosen", "choose"]
@@ -25,6 +26,7 @@ SOLVERS: dict[str, KernelSolver] = {
     "dual": working_set.solve,
     "nested-dual": nested.solve,
     "spatial-dual": spatial.solve,
+    "interior-point": interior_point.solve,
     "smo": smo.solve,
     "sbp": c_form.solve,
     "sbp-unbiased": partial(c_form.solve, options=CFormOptions(fresh=0, batch=256)),
@@ -123,6 +125,7 @@ def choose(
     hold_out: bool = False,
     positive: bool = True,
     device: bool = False,
+    linear: bool = False,
     options: AutomaticOptions = AutomaticOptions(),
 ) -> Chosen:
     """The solver of a problem.
@@ -144,6 +147,8 @@ def choose(
         Whether the kernel is positive semi-definite, as far as is known.
     device : bool, default=False
         Whether the rows lie on a device.
+    linear : bool, default=False
+        Whether the kernel is linear, and its rows are in memory.
     options : AutomaticOptions, optional
 
     Raises
@@ -157,12 +162,17 @@ def choose(
             raise CapabilityError(f"solver={name!r} is unknown; use 'auto', {', '.join(map(repr, NAMES))}.")
         if name == "spatial-dual" and reach is None:
             raise CapabilityError("solver='spatial-dual' needs kernel='rbf' and dense rows; use solver='auto'.")
+        if name == "interior-point" and (not linear or hold_out):
+            raise CapabilityError(f"solver={name!r} needs kernel='linear' and a tol; use solver='auto'.")
         return Chosen(name, "as asked for")
     # A kernel that is not positive semi-definite has many stationary points; users expect the one of SVC.
     if not positive:
         return Chosen("smo", "the kernel is not positive semi-definite: LIBSVM's steps lead where SVC ends")
     if device:
         return Chosen("dual", "the rows lie on a device, and all but the steps in a block stays there")
+    few = InteriorPointOptions
+    if linear and not hold_out and n_columns <= few.columns and n_rows * n_columns <= few.numbers:
+        return Chosen("interior-point", f"linear, {n_columns} columns: what takes many steps is solved by its weights")
     # With all values in memory nothing is saved by shorter kernel rows or by their order.
     if stored:
         return Chosen("dual", "the kernel matrix is in memory, so its rows cost nothing")

@@ -58,7 +58,7 @@ class WorkingSetOptions:
         where the next block moves the same rows again.
     fine : float, default=1e-3
         Violation at which a run by the hold-out rule has nothing left to do: LIBSVM's tolerance.
-    of_all, of_more : int, default=3, 1
+    of_all, of_more : float, default=3, 1
         Most steps a row along pairs of all rows, with which a run begins, where one working set holds them and where
         none does: a step costs as much as there are rows. Moons, 1,000 rows, C = 1e4: 0.41 s with 3, 0.53 with 1, 0.58
         with 10; waves in 3 columns, 5,000 rows: 0.09 s with 1, 0.18 with 3.
@@ -69,6 +69,8 @@ class WorkingSetOptions:
         Multiple of `size` up to which a run begins with pairs of all rows.
     near : float, default=0.9
         Multiple of the tolerance at which they end, so that rounding does not leave it just missed.
+    rounds : int, optional
+        Most working sets; steps along pairs of all rows count as one.
     slice : int, default=2^26
         Numbers that the steps of a block touch between two looks at the budget: about a tenth of a second, so that
         time limits are kept.
@@ -82,11 +84,12 @@ class WorkingSetOptions:
     share: float = 0.1
     steps: int = 100
     fine: float = 1e-3
-    of_all: int = 3
-    of_more: int = 1
+    of_all: float = 3
+    of_more: float = 1
     alive: int = 8
     whole: int = 8
     near: float = 0.9
+    rounds: int | None = None
     slice: int = 1 << 26
 
 
@@ -166,7 +169,7 @@ def solve(
                 middle, at = problem.look(coef, scores)
                 left = Violation(at.violation, middle, work, work)
             ended = recorder.watch(rounds, coef, scores, left.middle, at._asdict()) or left.size <= goal
-            if ended or budget.exhausted:
+            if ended or budget.exhausted or rounds == options.rounds:
                 break
             rounds += 1
             if begins and block.of_all_rows(coef, scores, lower, upper, options.near * goal):
@@ -324,7 +327,7 @@ class Block:
         False, and nothing done, where kernel rows are neither in memory nor `narrow`.
         """
         rows, n, kind, options = self._rows, coef.shape[0], self._dtype, self._options
-        limit = (options.of_all if n <= options.size else options.of_more) * n
+        limit = int((options.of_all if n <= options.size else options.of_more) * n)
         narrow = cast(NarrowMatrix, rows).narrow() if hasattr(rows, "narrow") else None
         if narrow is not None:
             (columns, gamma), (buffer, slot, filled) = narrow, cast(NarrowMatrix, rows).cache()
