@@ -10,6 +10,7 @@ from widemargin._threads import in_threads
 from widemargin._typing import Floats, Ints, Matrix
 from widemargin.exceptions import DataError, DoubtfulModelWarning, KernelWarning, warn
 from widemargin.kernels.functions import Kernel
+from widemargin.solvers.kernel_svm.dual.interior_point import InteriorPointOptions
 
 DISTANCES = "of the squared distances"
 """What tells the warning of scales from others."""
@@ -79,10 +80,10 @@ def _drowning(X: Matrix, variance: Floats, *, dominant: float = 0.99, jump: floa
 
 
 def warn_of_steepness(model: Any, kernel: Kernel, X: Matrix, steep: float = 1e4) -> None:
-    """Warn of features so large that a linear or polynomial kernel trains long: this is where SVC hangs.
+    """Warn of features so large that C hardly regularises a linear or polynomial kernel: this is where SVC hangs.
 
-    That is where C K(x, x) (linear: of centred rows) is above `steep` in the mean. On scikit-learn's breast-cancer data
-    (mean `K(x, x)` 4.5e5) a linear kernel trains 50 times as long as on scaled ones.
+    That is where C K(x, x) (linear: of centred rows) is above `steep` in the mean. Steps along pairs take long there; a
+    linear kernel on few columns is solved without them.
     """
     if kernel.name not in ("linear", "poly") or X.shape[0] < 2:
         return
@@ -96,9 +97,11 @@ def warn_of_steepness(model: Any, kernel: Kernel, X: Matrix, steep: float = 1e4)
     if steep < C * size < math.inf:
         order = np.argsort(-variance, kind="stable")
         largest = order[: 1 + int(np.searchsorted(np.cumsum(variance[order]), 0.99 * variance.sum()))]
+        soon = kernel.name == "linear" and X.shape[1] <= InteriorPointOptions.columns
         warn(
-            f"C K(x, x) is {C * size:.1e} on average, nearly all by {_named(model, largest)}, so training takes long "
-            f"and C={C:g} hardly regularises: scale the features (sklearn.preprocessing.StandardScaler), or lower C.",
+            f"C K(x, x) is {C * size:.1e} on average, nearly all by {_named(model, largest)}, so "
+            f"{'' if soon else 'training takes long and '}C={C:g} hardly regularises: scale the features "
+            "(sklearn.preprocessing.StandardScaler), or lower C.",
             KernelWarning,
         )
 

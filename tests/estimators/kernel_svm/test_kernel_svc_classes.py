@@ -93,7 +93,7 @@ def test_small_pairs_in_one_loop_are_those_solved_one_by_one(options, monkeypatc
     assert len(asked) == 2
     np.testing.assert_array_equal(shared.dual_coef_, model.dual_coef_)
     for found in (model, mixed):
-        assert (found.status_, found.solver_, found.violation_ <= 1e-8) == ("converged", "dual", True)
+        assert (found.status_, found.violation_ <= 1e-8) == ("converged", True) and "dual" in found.solver_
         np.testing.assert_array_equal(found.support_, plain.support_)
         scores = plain.decision_function(X)
         np.testing.assert_allclose(found.decision_function(X), scores, atol=1e-5 * np.abs(scores).max())

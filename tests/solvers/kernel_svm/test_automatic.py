@@ -29,6 +29,9 @@ def chosen(name="auto", n_rows=1000, n_columns=10, **options):
         ({"n_rows": 100_000, "stored": True}, "dual", "in memory"),
         ({"n_rows": 100_000, "device": True}, "dual", "on a device"),
         ({"device": True, "positive": False}, "smo", "not positive semi-definite"),
+        ({"linear": True, "stored": True}, "interior-point", "linear, 10 columns"),
+        ({"linear": True, "n_columns": 257}, "dual", "rows are few enough"),
+        ({"linear": True, "hold_out": True}, "dual", "rows are few enough"),
     ],
 )
 def test_auto_follows_the_problem_and_says_why(options, name, reason):
@@ -39,11 +42,14 @@ def test_auto_follows_the_problem_and_says_why(options, name, reason):
 
 def test_names_are_obeyed_or_refused():
     for name in NAMES:
-        assert chosen(name)[:2] == (name, "as asked for")
+        assert chosen(name, linear=True)[:2] == (name, "as asked for")
     with pytest.raises(CapabilityError, match=r"solver='simplex' is unknown; use 'auto', 'dual'"):
         chosen("simplex")
     with pytest.raises(CapabilityError, match="needs kernel='rbf' and dense rows"):
         chosen("spatial-dual", reach=None)
+    for options in ({"linear": False}, {"linear": True, "hold_out": True}):
+        with pytest.raises(CapabilityError, match=r"'interior-point' needs kernel='linear' and a tol"):
+            chosen("interior-point", **options)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -52,8 +58,10 @@ def test_every_solver_is_called_as_the_estimator_calls_it(name):
     X = rng.normal(size=(80, 2))
     y = np.where(X[:, 0] * X[:, 1] > 0, 1.0, -1.0)
     bias = name not in ("sdca", "pegasos")
-    problem = KernelProblem(KernelRows(Kernel("rbf", 1.0), X), y, np.full(80, 3.0), bias)
-    result = chosen(name).solve(
+    linear = name == "interior-point"
+    kernel = Kernel("linear") if linear else Kernel("rbf", 1.0)
+    problem = KernelProblem(KernelRows(kernel, X), y, np.full(80, 3.0), bias)
+    result = chosen(name, linear=linear).solve(
         problem, tol=1e-3, seed=3, shrinking=False, max_iter=3000 if name.startswith("sbp") else None
     )
     reference = chosen("dual").solve(problem, tol=1e-6)

@@ -116,8 +116,9 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
     solver : str, default="auto"
         "auto" chooses by size, columns and kernel, and says which and why in `solver_` and `solver_reason_`. "dual":
         working sets over cached rows; "nested-dual": the same on growing subsamples, as many as `tol=None` needs;
-        "spatial-dual": for a Gaussian kernel on many rows of few columns, without a cache; "smo": LIBSVM's algorithm,
-        which "auto" takes for a kernel that is found not to be positive semi-definite;
+        "spatial-dual": for a Gaussian kernel on many rows of few columns, without a cache; "interior-point": for a
+        linear kernel on few columns, whatever their scales and C are; "smo": LIBSVM's algorithm, which "auto" takes for
+        a kernel that is found not to be positive semi-definite;
         "sbp": the stochastic batch perceptron, which draws from cached rows, and is biased towards them until all rows
         below the margin are cached (`cache_size`); "sbp-unbiased" draws from all, and computes what is not cached;
         "sdca" and "pegasos": in widemargin-papers, to compare with, only with `KernelOptions(fit_intercept=False)`.
@@ -286,9 +287,9 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
             )
         if options.multi_class == "ovr" and self.decision_function_shape == "ovo":
             raise CapabilityError("multi_class='ovr' trains no pairs of classes; use decision_function_shape='ovr'.")
-        if self.solver == "spatial-dual" and options.backend != "numpy":
+        if self.solver in ("spatial-dual", "interior-point") and options.backend != "numpy":
             raise CapabilityError(
-                f"solver='spatial-dual' computes kernel values in loops of its own, without "
+                f"solver={self.solver!r} computes in its own way, without "
                 f"backend={options.backend!r}; use backend='numpy', or solver='auto'."
             )
         # A pass over a precomputed kernel takes as long as many a fit; rows held out are no part of the later one.

@@ -1,0 +1,119 @@
+"""The interior point method for linear kernels, against clarabel, the working-set dual, and columns of any scale."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from testing.kernel_svms import RBF, data, exact, problem
+
+from widemargin import KernelSVC
+from widemargin.exceptions import CapabilityError
+from widemargin.kernels.functions import Kernel
+from widemargin.solvers.base import Budget, Status
+from widemargin.solvers.kernel_svm.dual import interior_point, working_set
+from widemargin.solvers.kernel_svm.dual.interior_point import InteriorPointOptions, solve
+
+LINEAR = Kernel("linear")
+AT_ONCE = InteriorPointOptions(begin=0)
+"""Without steps along pairs of rows, which would solve small problems."""
+
+
+def raw(seed, n=400):
+    """Columns of very different scales and means, one without variation, and overlapping classes."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 5))
+    y = np.where(X[:, 0] - X[:, 1] + rng.normal(size=n) > 0.3, 1.0, -1.0)
+    return np.column_stack((X * [1.0, 300.0, 0.01, 5.0, 1e3] + [0.0, 1e3, 0.0, 7.0, 2e3], np.ones(n))), y
+
+
+@settings(max_examples=20)
+@given(seed=st.integers(0, 10_000), C=st.sampled_from([0.01, 1.0, 100.0]), fit_intercept=st.booleans())
+def test_the_exact_optimum(seed, C, fit_intercept):
+    X, y = data(seed, 60, 4)
+    upper = C * np.random.default_rng(seed).integers(0, 4, 60).astype(float)
+    upper[:2] = C
+    p = problem(X, y, upper, LINEAR, fit_intercept)
+    result, best = solve(p, tol=1e-7, options=AT_ONCE), exact(p)
+    assert result.status is Status.CONVERGED and result.violation <= 1e-7
+    assert result.primal == pytest.approx(best, rel=1e-6) and result.dual == pytest.approx(best, rel=1e-6)
+    # The certificate is that of these coefficients, within their bounds.
+    low, high = p.bounds()
+    assert (low <= result.coef).all() and (result.coef <= high).all()
+    at = p.values(result.coef, X @ (X.T @ result.coef), result.intercept)
+    np.testing.assert_allclose((result.primal, result.dual), at[:2], rtol=1e-9)
+    assert at.violation <= 1e-6
+
+
+@pytest.mark.parametrize("C", [1.0, 1e4])
+def test_raw_columns_take_as_few_steps_as_scaled_ones(C):
+    X, y = raw(0)
+    result = solve(problem(X, y, C, LINEAR), options=AT_ONCE)
+    assert result.status is Status.CONVERGED and result.violation <= 1e-3 and abs(result.gap) < 1e-4
+    assert result.n_iter < 60
+    # The dual does not come near within many more steps.
+    behind = working_set.solve(problem(X, y, C, LINEAR), budget=Budget(callbacks=(lambda at: at.iteration > 50,)))
+    assert behind.violation > 1e-1
+
+
+@pytest.mark.parametrize("n", [2, 3, 40])
+def test_alike_rows_and_separable_ones(n):
+    X = np.repeat([[0.0, 1.0], [1.0, 0.0]], [n // 2, n - n // 2], axis=0)
+    y = np.where(X[:, 0] > 0.5, 1.0, -1.0)
+    for options in (AT_ONCE, InteriorPointOptions()):
+        result = solve(problem(X, y, 1e3, LINEAR), options=options)
+        assert result.status is Status.CONVERGED
+        assert result.primal == pytest.approx(1.0, rel=1e-3)  # w = (1, -1)
+    flat = solve(problem(np.ones((n, 3)), y, 1.0, LINEAR), options=AT_ONCE)
+    assert flat.primal == pytest.approx(2.0 * (n // 2), rel=1e-6)  # nothing but a bias
+
+
+def test_few_rows_are_solved_by_steps_along_pairs():
+    X, y = data(1, 100)
+    result = solve(problem(X, y, kernel=LINEAR))
+    assert result.n_iter == 1 and result.status is Status.CONVERGED
+
+
+def test_a_limit_of_time_and_callbacks_are_kept():
+    X, y = raw(1)
+    seen = []
+
+    def end(at):
+        seen.append(at)
+        return len(seen) >= 4
+
+    result = solve(problem(X, y, kernel=LINEAR), options=AT_ONCE, budget=Budget(callbacks=(end,)))
+    assert result.status is Status.STOPPED and {at.stage for at in seen} == {"working set", "interior point"}
+    assert abs(result.coef.sum()) <= 1e-6 * np.abs(result.coef).sum()
+    at_once = solve(problem(X, y, kernel=LINEAR), options=AT_ONCE, budget=Budget(0.0))
+    assert at_once.status is Status.TIME_LIMIT
+
+
+def test_another_kernel_is_refused():
+    X, y = data()
+    with pytest.raises(CapabilityError, match="needs kernel='linear'"):
+        solve(problem(X, y, kernel=RBF))
+
+
+@pytest.mark.filterwarnings("ignore:.*Scale them:widemargin.exceptions.KernelWarning")
+@pytest.mark.filterwarnings("ignore:.*hardly regularises:widemargin.exceptions.KernelWarning")
+@pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
+def test_the_estimator_takes_it_for_raw_columns(multi_class):
+    X, y = raw(2, 900)
+    y = y + (X[:, 3] > 7.0)  # four classes
+    model = KernelSVC(kernel="linear", C=10.0, solver_options={"multi_class": multi_class})
+    dense, sparse, single = (clone(model).fit(Z, y) for Z in (X, sp.csr_matrix(X), X.astype(np.float32)))
+    assert dense.status_ == "converged" and dense.violation_ <= 1e-3 and "interior-point" in dense.solver_
+    np.testing.assert_allclose(sparse.decision_function(X), dense.decision_function(X), atol=1e-3)
+    assert single.violation_ <= 1e-3 and (single.predict(X) == dense.predict(X)).mean() > 0.99
+    with pytest.raises(CapabilityError, match="'interior-point' needs kernel='linear' and a tol"):
+        KernelSVC(solver="interior-point").fit(X / X.std(axis=0).clip(1.0), y)
+    with pytest.raises(CapabilityError, match="'interior-point' computes in its own way, without backend='torch'"):
+        KernelSVC(solver="interior-point", kernel="linear", solver_options={"backend": "torch"}).fit(X, y)
+
+
+def test_the_path_keeps_off_its_bounds():
+    X, y = raw(3, 50)
+    coef, steps = interior_point.optimum(X, problem(X, y, kernel=LINEAR), Budget(), InteriorPointOptions(steps=3))
+    assert steps == 3 and np.isfinite(coef).all()
