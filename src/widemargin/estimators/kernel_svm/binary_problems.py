@@ -250,7 +250,7 @@ def _solve_small(training: Training, parts: tuple[Split, ...], budget: Budget) -
     except KeyboardInterrupt:  # what each problem had is lost: they begin, and end at once, with the models of no step
         budget.interrupted = True
         return {}
-    chosen = choose(training.solver, n_rows=rows.n_rows, n_columns=training.n_columns, stored=True)
+    chosen = Chosen("dual", "the classes have few rows, and one compiled loop solves all pairs")
     return {
         part: Solved(part, np.concatenate([members[c] for c in pair]), result, chosen, rows.n_rows)
         for part, pair, result in zip(parts, pairs, results, strict=True)

@@ -218,7 +218,7 @@ class _Run:
         """Steps until the violation of all rows is at most `tol`, or a limit is met."""
         # Small problems try to leave rows out after as many steps as they have rows.
         interval = max(1, min(self.problem.n_rows, self.options.interval))
-        restored, last = False, 0
+        restored, last, look_at = False, 0, 0
         while True:
             # Near the optimum of the rows that take part, those left out are looked at again: some may have to move.
             left = self._part.violation()
@@ -229,9 +229,12 @@ class _Run:
                 left = self._part.violation()
             optimal = left <= tol and self._part.whole
             # A look at the end is due in any case: it is what the history says of the result.
-            if (self.recorder.due(self.steps) or optimal) and self._look(left):
-                self.ended = True
-                return
+            if (self.steps >= look_at and self.recorder.due(self.steps)) or optimal:
+                # Of a matrix in memory, which costs no work, a look would be due at every step.
+                look_at = self.steps + (0 if self.recorder.work else max(1, self.problem.n_rows // 10))
+                if self._look(left):
+                    self.ended = True
+                    return
             if optimal or budget.exhausted or self.steps >= most:
                 self.ended = optimal
                 return
