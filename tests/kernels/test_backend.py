@@ -90,3 +90,10 @@ def test_a_backend_that_is_not_here_is_replaced_by_numpy(monkeypatch):
         assert usable_name("torch:meta-device") == "numpy"
     monkeypatch.setitem(sys.modules, "torch", None)
     assert usable_name("torch") == "numpy"
+
+
+@pytest.mark.parametrize("degree", [0, 0.5, 1, 2, 3, 4, 5, 7, 12])
+def test_powers_of_a_polynomial_kernel(degree):
+    X = np.random.default_rng(0).uniform(0.1, 2.0, (20, 3))
+    values = KernelRows(Kernel("poly", 0.7, degree, 0.5), X).block(slice(None))
+    np.testing.assert_allclose(values, (0.7 * X @ X.T + 0.5) ** degree, rtol=1e-13)
