@@ -950,8 +950,20 @@ def test_columns_for_the_values_of_one_are_seen_together(tmp_path, capsys):
     assert not read_goals_file(tmp_path / "goals.toml").data.words  # of two values a number says as much
 
 
-def test_a_y_behind_a_word_says_yes():
-    guesses = guess_roles(pa.table(written_as_columns()), None, "columns.csv")
-    assert guesses.why_target.startswith("the last column with two values")
+@pytest.mark.usefixtures("one_setting")
+def test_every_rule_that_is_tried_is_named_while_it_is_tried():
+    table, steps = pa.table(clients()), []
+    guesses = guess_roles(table, None, "clients.csv")
+    proposals.propose(table, guesses, steps.append)
+    assert steps[0] == "choosing C and how numbers become features"
+    assert {text.split(": ")[1] for text in steps[1:]} >= {"Sex, 80% rule", "age, 80% rule"}
+
+
+def test_a_target_is_none_of_several_columns_for_one_value_nor_a_word_with_a_y():
+    table = written_as_columns()
+    guesses = guess_roles(pa.table(table), None, "columns.csv")
+    assert guesses.why_target.startswith("the last column with two values") and guesses.target == "state_1"
+    del table["state_1"]  # of columns for the values of one a target is guessed where there is no other
+    assert guess_roles(pa.table(table), None, "columns.csv").target == "grade_high"
     guesses = guess_roles(pa.table({"x": [*range(60)], "y": [0, 1] * 30, "z_1": [0, 0, 1] * 20}), None, "columns.csv")
     assert guesses.target == "y"

@@ -258,15 +258,15 @@ def codes_of(column: pa.ChunkedArray) -> Ints:
     return codes
 
 
-def one_hot_siblings(table: pa.Table, name: str) -> list[str]:
-    """The columns that hold the other values of what a column holds one value of: names that start like its own, and
-    exactly one 1 among them and it in every row, of at least 50. None of two columns: one tells the other anyway."""
+def one_hot_siblings(table: pa.Table, name: str, fewest: int = 2) -> list[str]:
+    """The columns, at least so many, that hold the other values of what a column holds one value of: names that start
+    like its own, and exactly one 1 among them and it in every row, of at least 50."""
     if table.num_rows < 50:
         return []
-    for end in reversed([match.end() for match in re.finditer(r"[\W_]+", name)]):
+    for end in reversed([match.end() for match in re.finditer(r"[\W_]", name)]):
         columns = [other for other in table.column_names if other.startswith(name[:end])]
         ones = [ones for other in columns if (ones := _ones(table[other])) is not None]
-        if len(columns) > 2 and len(ones) == len(columns) and (np.sum(ones, axis=0) == 1).all():
+        if len(columns) > fewest and len(ones) == len(columns) and (np.sum(ones, axis=0) == 1).all():
             return [other for other in columns if other != name]
     return []
 

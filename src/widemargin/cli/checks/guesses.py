@@ -308,8 +308,10 @@ def _guessed_target(table: pa.Table, taken: set[str], where: str, ask: Ask | Non
     judged = [name for name in candidates if _judging(list(map(str, _values(table[name], 2) or ())))]
     if judged:
         return judged[-1], "one of its two values is a word of success or of a harm"
-    # A column that may be about a group of people is a target only where there is no other.
+    # A column that may be about a group of people is a target only where there is no other; so is one of several for
+    # the values of one, and one of a pair such as `searched_N` and `searched_Y`.
     candidates = [name for name in candidates if _looks_protected(name, table[name])[0] is None] or candidates
+    candidates = [name for name in candidates if not one_hot_siblings(table, name, 1)] or candidates
     if not candidates:
         said = "no column without gaps has exactly two values"
         if two_valued:

@@ -9,7 +9,7 @@ import math
 import re
 import unicodedata
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -190,7 +190,9 @@ def _told_by_others(table: pa.Table, guesses: Guesses) -> dict[str, str]:
     return {name: first[code] for name, code in codes.items() if first.setdefault(code, name) != name}
 
 
-def propose(table: pa.Table, guesses: Guesses) -> tuple[PlainModel | None, list[Proposal], list[str]]:
+def propose(
+    table: pa.Table, guesses: Guesses, say: Callable[[str], None] = lambda text: None
+) -> tuple[PlainModel | None, list[Proposal], list[str]]:
     """Choose C by folds, and the rules that a model is found for.
 
     Parameters
@@ -198,6 +200,8 @@ def propose(table: pa.Table, guesses: Guesses) -> tuple[PlainModel | None, list[
     table : pyarrow.Table
         The training rows.
     guesses : Guesses
+    say : callable
+        Gets the name of each step before it is done.
 
     Returns
     -------
@@ -211,6 +215,7 @@ def propose(table: pa.Table, guesses: Guesses) -> tuple[PlainModel | None, list[
     if guesses.positive is None:
         return _plain_of_several(rows, guesses), [], []
     # C and the features are chosen once, without rules, so that all rules are tried with the same model.
+    say("choosing C and how numbers become features")
     setting = _best_setting(rows, guesses)
     if setting is None:
         return None, [], []
@@ -247,6 +252,7 @@ def propose(table: pa.Table, guesses: Guesses) -> tuple[PlainModel | None, list[
         elif not rules:
             left_out.append(f"{shown}: no two groups have {OPTIONS.least_rows} training rows of the positive class")
         for rule in rules:
+            say(f"trying whether a model can keep a rule: {shown}, {rule[0].name}")
             kept, why = _least_margin_that_keeps(rule, proposals, trials, plain)
             if kept is not None:
                 proposals.append(kept)
