@@ -211,7 +211,9 @@ class Visits:
             (sum(shares[k] * part for k, part in zip(used, parts, strict=True)), group[of_fold != number])
             for number, parts in enumerate(folds)
         ]
-        rule = placed.rule.carried(before, (scores, group), 0.0)
+        fresh = placed.average.scores[0]
+        unseen = [(fresh[of_fold == number], group[of_fold == number]) for number in range(len(folds))]
+        rule = placed.rule.carried(before, (scores, group), 0.0, unseen=unseen)
         return None if rule is None else replace(placed, rule=rule)
 
     @property
