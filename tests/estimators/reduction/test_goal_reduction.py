@@ -84,7 +84,7 @@ def test_a_threshold_is_carried_to_the_model_of_all_rows_as_a_share_of_its_rows(
 
 
 def test_thresholds_are_carried_by_scores_where_a_forest_knows_its_own_rows_by_heart():
-    """Among the scores of its own rows there is a gap around each threshold, so the share of them above says nothing."""
+    """Among the scores of its own rows there is a gap around each threshold: the share of them above says nothing."""
     rng = np.random.default_rng(0)
     woman, noise = rng.random(7000) < 0.4, rng.normal(size=7000)
     X = rng.normal(size=(7000, 8))

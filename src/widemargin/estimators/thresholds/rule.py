@@ -253,7 +253,7 @@ class Rule:
             in_gap = [
                 share
                 for (z, numbers), (fresh, fresh_numbers) in zip(before, unseen, strict=False)
-                if (share := _share_in_gap(z[numbers == g], fresh[fresh_numbers == g], threshold)) is not None
+                if (share := _share_in_gap(z[numbers == g], fresh[fresh_numbers == g], float(threshold))) is not None
             ]
             if in_gap and np.mean(in_gap) > within:
                 distance = np.mean([(threshold - z.mean()) / z.std() for z, _ in before])
