@@ -255,7 +255,8 @@ class Rule:
                 for (z, numbers), (fresh, fresh_numbers) in zip(before, unseen, strict=False)
                 if (share := _share_in_gap(z[numbers == g], fresh[fresh_numbers == g], float(threshold))) is not None
             ]
-            if in_gap and np.mean(in_gap) > within:
+            # By chance one of so many rows lies between two neighbours; ten times as many do so hardly ever.
+            if in_gap and np.mean(in_gap) > max(within, 10.0 / (len(own) + 1)):
                 distance = np.mean([(threshold - z.mean()) / z.std() for z, _ in before])
                 thresholds[g, k] = now[0].mean() + distance * now[0].std()
                 continue
