@@ -177,7 +177,7 @@ OPTIONS: list[tuple[str, str, str | None, dict[str, Any]]] = [
     ("init", "--separator", _SEPARATES.format("guessed"), _SEPARATOR),
     ("predict audit compare report", "--separator", _SEPARATES.format(_IN_GOALS_FILE), _SEPARATOR),
     ("audit compare report", "--rows",
-     "which rows of the file (default: test where it has the goals file's split column, else all)",
+     "which rows of the file (default: test where the goals file holds some of them out, else all)",
      {"choices": ("all", "train", "test")}),
     ("init", "--target", "the column to predict (default: guessed)", {"metavar": "COLUMN"}),
     ("audit", "--outcome", "of --standard: the column of decisions or scores (default: guessed)",

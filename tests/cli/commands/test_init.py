@@ -842,8 +842,10 @@ def test_groups_without_a_rule_are_shown_all_the_same(tmp_path, capsys):
 def test_the_first_columns_without_a_rule_are_shown_behind_those_with_one():
     """One-hot columns of a race have the rules of three columns; the ages behind them are shown all the same."""
     names = [f"race_{name}" for name in ("white", "black", "asian")]
-    table = pa.table({name: [0, 1] * 30 for name in names} | {"age_band": ["young", "old"] * 30, "n": [3, 1, 2, 1] * 15,
-                      "y": [0, 0, 1] * 20})  # fmt: skip
+    ones = {name: ([1] + [0] * number) * (60 // number) for number, name in enumerate(names, 1)}
+    table = pa.table({name: values[:60] for name, values in ones.items()} | {
+        "age_band": ["young", "young", "old", "old", "old"] * 12, "n": [3, 1, 2, 1] * 15, "y": [0, 0, 1] * 20
+    })  # fmt: skip
     guesses = guess_roles(table, "y", "t.csv")
     rules = [Proposal(name, "80% rule", "", [], [], "") for name in names]
     assert [*guesses.protected] == [*names, "age_band"]
@@ -904,3 +906,64 @@ def test_a_day_of_birth_is_no_feature_but_an_age():
     assert "data.dates" in ignore["opened"]
     # Rows with a day of birth are people, who do not wish for a harm.
     assert roles(dob=days, n=[1, 2, 3, 4] * 15, default=[0, 0, 1] * 20).positive == 0
+
+
+def written_as_columns(n_rows=1200, seed=4):
+    """A table whose words were written as columns of zeros and ones: sex, groups of ages, and the class itself."""
+    rng = np.random.default_rng(seed)
+    woman, old = rng.random(n_rows) < 0.45, rng.random(n_rows) < 0.4
+    score = rng.normal(size=n_rows) - 0.3 * old
+    said = np.digitize(score + 0.4 * rng.normal(size=n_rows), [-0.9, -0.5, 0.0])
+    table = {
+        "score": score.round(3),
+        "state_1": (rng.random(n_rows) < 0.4).astype(int),
+        "MemberID_t": np.arange(n_rows) // 2 * 7,
+    }
+    table |= {"sexMALE": ~woman, "sexFEMALE": woman, "age_25": ~old, "age_65": old, "agePct": rng.random(n_rows)}
+    table |= {"searched_N": score > 1.2, "searched_Y": score <= 1.2}
+    table |= {f"grade_{name}": said == number for number, name in enumerate(("poor", "very_poor", "fair", "high"))}
+    return {
+        name: values.astype(int).tolist() if values.dtype == bool else values.tolist() for name, values in table.items()
+    }
+
+
+@pytest.mark.usefixtures("one_setting")
+def test_columns_for_the_values_of_one_are_seen_together(tmp_path, capsys):
+    write_csv(tmp_path / "columns.csv", written_as_columns())
+    content = init(tmp_path, "columns.csv", capsys, "--target", "grade_high")
+    other_grades = {"grade_poor", "grade_very_poor", "grade_fair"}
+    assert {content["ignore"][name] for name in other_grades} == {
+        "holds another value of what 'grade_high' holds one of"
+    }
+    assert "MemberID_t" in content["ignore"]
+    assert "sexFEMALE: it tells the same rows apart as sexMALE" in content["left_out"]
+    assert "age_65: it tells the same rows apart as age_25" in content["left_out"]
+    about = {name: [text for text in content["left_out"] if text.startswith(name)] for name in ("age_25", "agePct")}
+    assert "age_25" in content["goal"] and not any("no two groups" in text for text in about["age_25"])
+    (text,) = about["agePct"]
+    assert (
+        "no practice says where to cut its numbers. Write populations yourself, such as population(agePct >= 0." in text
+    )
+    assert "sexFEMALE" not in content["goal"]
+    text = (tmp_path / "goals.toml").read_text()
+    assert "one of 4 columns for the values of one: join them to predict all of these values" in text
+    assert not read_goals_file(tmp_path / "goals.toml").data.words  # of two values a number says as much
+
+
+@pytest.mark.usefixtures("one_setting")
+def test_every_rule_that_is_tried_is_named_while_it_is_tried():
+    table, steps = pa.table(clients()), []
+    guesses = guess_roles(table, None, "clients.csv")
+    proposals.propose(table, guesses, steps.append)
+    assert steps[0] == "choosing C and how numbers become features"
+    assert {text.split(": ")[1] for text in steps[1:]} >= {"Sex, 80% rule", "age, 80% rule"}
+
+
+def test_a_target_is_none_of_several_columns_for_one_value_nor_a_word_with_a_y():
+    table = written_as_columns()
+    guesses = guess_roles(pa.table(table), None, "columns.csv")
+    assert guesses.why_target.startswith("the last column with two values") and guesses.target == "state_1"
+    del table["state_1"]  # of columns for the values of one a target is guessed where there is no other
+    assert guess_roles(pa.table(table), None, "columns.csv").target == "grade_high"
+    guesses = guess_roles(pa.table({"x": [*range(60)], "y": [0, 1] * 30, "z_1": [0, 0, 1] * 20}), None, "columns.csv")
+    assert guesses.target == "y"

@@ -464,7 +464,11 @@ def test_boosted_trees_are_trained_to_the_goal_saved_audited_and_shown(folder, c
     # In groups of few rows a rate may be missed by chance, which exit code 1 says.
     assert main(["audit", goals, "--model", str(folder / "m.skops"), "--data", table]) in (0, 1)
     assert main(["report", goals, "--model", str(folder / "m.skops"), "--out", str(folder / "m.html")]) in (0, 1)
-    assert "plain boosted trees" in (folder / "m.html").read_text()
+    page = (folder / "m.html").read_text()
+    assert "plain boosted trees" in page
+    # No setting is shown, or told, that trees have not.
+    assert "trees</dd>" in page and "deterministic" not in page and "linear" not in page
+    assert content["C"] is None
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,12 @@ def test_a_model_that_a_constant_beats_is_named():
     some = np.repeat(np.r_[np.ones(6, int), np.zeros(4, int), np.ones(40, int), np.zeros(50, int)], 3)
     assert audit(some, "subject to recall() >= 0.5\nsubject to positive_rate() <= 0.6", y=y).cautions == ()
     assert audit(some, "subject to positive_rate() <= 0.6", y=y).cautions != ()
+    # nor does one that misses by far what the model nearly meets
+    short = "minimize false_positive_rate()\nsubject to recall() >= 0.75"
+    assert not any("no worse" in text for text in audit(some, short, y=y).cautions)
+    # one that misses by no more does
+    less = "minimize false_positive_rate()\nsubject to error_rate() <= 0.05"
+    assert any("misses 1 bound(s) that it misses by as much" in text for text in audit(some, less, y=y).cautions)
 
 
 def test_populations_too_small_for_their_bound_are_named():

@@ -83,6 +83,26 @@ def test_a_threshold_is_carried_to_the_model_of_all_rows_as_a_share_of_its_rows(
     assert clf.predict(rng.normal(size=(4000, 1))).mean() == pytest.approx(0.2, abs=0.04)
 
 
+def test_thresholds_are_carried_by_scores_where_a_forest_knows_its_own_rows_by_heart():
+    """Among the scores of its own rows there is a gap around each threshold: the share of them above says nothing."""
+    rng = np.random.default_rng(0)
+    woman, noise = rng.random(7000) < 0.4, rng.normal(size=7000)
+    X = rng.normal(size=(7000, 8))
+    X[:, 0] -= 0.7 * woman
+    y = (X[:, 0] + 0.5 * X[:, 1] + 1.2 * noise > 0.6).astype(int)
+    table = pd.DataFrame({"sex": np.where(woman, "F", "M")})
+    goal = """
+    minimize error_rate()
+    subject to demographic_parity(sex, difference=0.05)
+    """
+    forest = RandomForestClassifier(n_estimators=40, random_state=0)
+    clf = GoalReduction(forest, goal, per_population="sex", one_run=False, random_state=0)
+    clf.fit(X[:1200], y[:1200], populations=table[:1200])
+    assert clf.goal_report_.all_met()
+    said, hers = clf.predict(X[1200:], populations=table[1200:]), woman[1200:]
+    assert abs(said[hers].mean() - said[~hers].mean()) <= 0.1
+
+
 @pytest.mark.parametrize("kinds_of_rows", [1, 2])
 def test_what_models_of_one_or_two_scores_decide_is_what_is_reported(kinds_of_rows):
     """The folds' models have scores of their own, and thresholds between these tell folds apart and nothing else."""

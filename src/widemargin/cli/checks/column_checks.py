@@ -17,7 +17,8 @@ from widemargin.cli.tables.column_roles import feature_columns
 from widemargin.exceptions import DataError, TableWarning
 
 ID_NAME = re.compile(
-    r"(?:^|[_\W])(?:id|uuid|guid|key|index|rowid|row_?names?|row_?number)$|Id$|ID$|^id(?=[_\W])|^$|^Unnamed: \d+$",
+    r"(?:^|[_\W])(?:id|uuid|guid|key|index|rowid|row_?names?|row_?number)$|Id$|ID$|^id(?=[_\W])|[a-z]ID(?=[_\W])|^$"
+    r"|^Unnamed: \d+$",
     re.ASCII,
 )
 """Names of columns that number or name the rows; those that pandas writes for its index have none."""
@@ -249,12 +250,34 @@ def numbers_rows(column: pa.ChunkedArray) -> bool:
 
 
 def codes_of(column: pa.ChunkedArray) -> Ints:
-    """Values of a column numbered from 0; missing ones have a number of their own."""
+    """Values of a column numbered from 0 as they appear; missing ones have a number of their own."""
     encoded = pc.dictionary_encode(column.combine_chunks(), null_encoding="encode")
     if hasattr(encoded, "combine_chunks"):
         encoded = encoded.combine_chunks()
     codes: Ints = np.asarray(encoded.indices, dtype=np.int64)
     return codes
+
+
+def one_hot_siblings(table: pa.Table, name: str, fewest: int = 2) -> list[str]:
+    """The columns, at least so many, that hold the other values of what a column holds one value of: names that start
+    like its own, and exactly one 1 among them and it in every row, of at least 50."""
+    if table.num_rows < 50:
+        return []
+    for end in reversed([match.end() for match in re.finditer(r"[\W_]", name)]):
+        columns = [other for other in table.column_names if other.startswith(name[:end])]
+        ones = [ones for other in columns if (ones := _ones(table[other])) is not None]
+        if len(columns) > fewest and len(ones) == len(columns) and (np.sum(ones, axis=0) == 1).all():
+            return [other for other in columns if other != name]
+    return []
+
+
+def _ones(column: pa.ChunkedArray) -> Ints | None:
+    """A column of zeros and ones, or of false and true; None of any other."""
+    kind = column.type
+    if column.null_count or not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
+        return None
+    values = column.to_numpy()
+    return values.astype(np.int64) if np.isin(values, (0, 1)).all() else None
 
 
 def tells_target(column: pa.ChunkedArray, labels: npt.NDArray[Any], *, least: float = 0.995) -> float | None:

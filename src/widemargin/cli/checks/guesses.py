@@ -1,5 +1,6 @@
 """What the columns of a table are for, guessed from their names and values. Every guess carries its reason."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +16,7 @@ from widemargin.cli.checks.column_checks import (
     first_texts,
     names_rows,
     numbers_rows,
+    one_hot_siblings,
     several_spellings,
     tells_target,
     written_days,
@@ -158,6 +160,11 @@ def guess_roles(
     # Beside a height or a length, a weight is what a scale shows.
     sampling = SAMPLING if any(map(partial(matching_kind, {"size": SIZES}), rest)) else f"{SAMPLING} weight wght"
     reasons = {name: _reason_to_ignore(name, table[name], labels, sampling) for name in rest}
+    # Values of what the target holds one value of are known no sooner than the target.
+    siblings = one_hot_siblings(table, target)
+    reasons |= {name: f"holds another value of what {target!r} holds one of" for name in siblings if name in reasons}
+    if siblings:
+        why += f"; one of {len(siblings) + 1} columns for the values of one: join them to predict all of these values"
     ignore = {name: reason for name, reason in reasons.items() if reason is not None}
     used = [name for name in rest if name not in ignore]
     kinds = {name: kind for name in used if (kind := _protected_kind(name)) is not None}
@@ -177,7 +184,8 @@ def guess_roles(
     features = tuple(name for name in used if name not in protected)
     code_words = {"code", "type", "zip", "zipcode", "postcode", "education", "category", "status", "kind", "group",
                   "region", "state"}  # fmt: skip
-    words = tuple(name for name in features if words_of(name) & code_words and is_code(name, table[name]))
+    codes = (name for name in features if words_of(name) & code_words and is_code(name, table[name]))
+    words = tuple(name for name in codes if _values(table[name], 2) is None)  # of two values a number says as much
     if not features:
         # First what a user may mend: columns that are left out as they are written.
         others = [f"{name!r} {reason}" for name, reason in ignore.items()]
@@ -288,20 +296,22 @@ def _guessed_target(table: pa.Table, taken: set[str], where: str, ask: Ask | Non
     candidates = [name for name in two_valued if name not in of_people | earlier]
     # A decision is what is to be learned where nothing else can be.
     candidates = candidates or [name for name in two_valued if name not in of_people and "decision" in words_of(name)]
-    kinds = {name: matching_kind(TARGETS, name) for name in candidates}
+    kinds = {name: _target_kind(name) for name in candidates}
     for likely in TARGETS:
         named = [name for name in candidates if kinds[name] == likely]
         if named:
             return named[-1], "it has two values and this name"
     for name in table.column_names:
         texts = {str(value) for value in _values(table[name], MOST_NAMED) or ()} if name not in taken else set()
-        if matching_kind(TARGETS, name) is not None and len(texts) > len({*map(folded, texts)}) == 2:
+        if _target_kind(name) is not None and len(texts) > len({*map(folded, texts)}) == 2:
             raise DataError(f"{where}: {name!r} {several_spellings(table[name])}. Or name the target by --target")
     judged = [name for name in candidates if _judging(list(map(str, _values(table[name], 2) or ())))]
     if judged:
         return judged[-1], "one of its two values is a word of success or of a harm"
-    # A column that may be about a group of people is a target only where there is no other.
+    # A column that may be about a group of people is a target only where there is no other; so is one of several for
+    # the values of one, and one of a pair such as `searched_N` and `searched_Y`.
     candidates = [name for name in candidates if _looks_protected(name, table[name])[0] is None] or candidates
+    candidates = [name for name in candidates if not one_hot_siblings(table, name, 1)] or candidates
     if not candidates:
         said = "no column without gaps has exactly two values"
         if two_valued:
@@ -309,7 +319,7 @@ def _guessed_target(table: pa.Table, taken: set[str], where: str, ask: Ask | Non
         others = [name for name in table.column_names if name not in taken and name not in two_valued]
         others = [name for name in others if matching_kind(PROTECTED, name) is None]
         more = [name for name in others if _is_target(table[name], MOST_NAMED)]
-        named = [name for name in more if matching_kind(TARGETS, name) is not None]
+        named = [name for name in more if _target_kind(name) is not None]
         if not two_valued and len(named) == 1:
             return named[0], "it has this name, and no column has two values"
         may_be = [f"{listing(more, 5)}, of more values"] if more else []
@@ -326,6 +336,11 @@ def _guessed_target(table: pa.Table, taken: set[str], where: str, ask: Ask | Non
     if ask is not None and len(set(open_ones)) > 1:
         return ask("Which column is to be predicted?", list(dict.fromkeys(open_ones))), "as was answered"
     return candidates[-1], "the last column with two values; name another by --target"
+
+
+def _target_kind(name: str) -> str | None:
+    """How a column's name speaks of a target. A y behind another word may say yes, as in `searched_Y`."""
+    return matching_kind(TARGETS, re.sub(r"(?<=[^\W_])[\W_]+[yY]$", "", name))
 
 
 def _is_target(column: pa.ChunkedArray, most: int = 2) -> bool:

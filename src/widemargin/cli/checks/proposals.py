@@ -9,7 +9,7 @@ import math
 import re
 import unicodedata
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -167,7 +167,8 @@ def groups_to_watch(table: pa.Table, guesses: Guesses, proposals: Sequence[Propo
     """Groups of enough rows by the first protected columns that no rule was found for: reports show their rates."""
     found: dict[str, Population] = {}
     with_rule = {item.column for item in proposals}
-    without = [item for item in guesses.protected.items() if item[0] not in with_rule]
+    told = {*with_rule, *_told_by_others(table, guesses)}
+    without = [item for item in guesses.protected.items() if item[0] not in told]
     for column, kind in without[: OPTIONS.columns]:
         pairs, values = _groups(table, column, kind, OPTIONS.shown_rows)
         groups = [group for pair in pairs for group in pair]
@@ -182,7 +183,16 @@ def groups_to_watch(table: pa.Table, guesses: Guesses, proposals: Sequence[Propo
     return [*found.values()]
 
 
-def propose(table: pa.Table, guesses: Guesses) -> tuple[PlainModel | None, list[Proposal], list[str]]:
+def _told_by_others(table: pa.Table, guesses: Guesses) -> dict[str, str]:
+    """Protected columns that tell the same rows apart as one before them, and which: a rule for both says it twice."""
+    codes = {name: codes_of(table[name]).tobytes() for name in guesses.protected}
+    first: dict[bytes, str] = {}  # codes count values as they appear, so those of the same groups are the same
+    return {name: first[code] for name, code in codes.items() if first.setdefault(code, name) != name}
+
+
+def propose(
+    table: pa.Table, guesses: Guesses, say: Callable[[str], None] = lambda text: None
+) -> tuple[PlainModel | None, list[Proposal], list[str]]:
     """Choose C by folds, and the rules that a model is found for.
 
     Parameters
@@ -190,6 +200,8 @@ def propose(table: pa.Table, guesses: Guesses) -> tuple[PlainModel | None, list[
     table : pyarrow.Table
         The training rows.
     guesses : Guesses
+    say : callable
+        Gets the name of each step before it is done.
 
     Returns
     -------
@@ -203,6 +215,7 @@ def propose(table: pa.Table, guesses: Guesses) -> tuple[PlainModel | None, list[
     if guesses.positive is None:
         return _plain_of_several(rows, guesses), [], []
     # C and the features are chosen once, without rules, so that all rules are tried with the same model.
+    say("choosing C and how numbers become features")
     setting = _best_setting(rows, guesses)
     if setting is None:
         return None, [], []
@@ -213,23 +226,33 @@ def propose(table: pa.Table, guesses: Guesses) -> tuple[PlainModel | None, list[
         fact = f"without one a model has the error {plain.error:.3f} on unseen rows, and the best constant, which keeps"
         return plain, [], [f"any rule: {fact} such rules without telling anybody apart, {plain.constant_error:.3f}"]
     more: list[str] = []
+    told = _told_by_others(table, guesses)
     for column, kind in guesses.protected.items():
+        shown = column_names([column])
+        if column in told:
+            left_out.append(f"{shown}: it tells the same rows apart as {column_names([told[column]])}")
+            continue
         if len(proposals) == OPTIONS.columns:
             more.append(column)
             continue
-        shown = column_names([column])
         rules = [*_rules(table, column, kind, guesses)]
         values = table[column]
-        is_age = kind == "age" and (pa.types.is_integer(values.type) or pa.types.is_floating(values.type))
+        is_age = _is_age(kind, values)
         # No age is above 1000: such a column holds years of birth instead.
         if not rules and is_age and values.null_count < len(values) and pc.min(values).as_py() > 1000:
             left_out.append(
                 f"{shown}: it holds years, and ages are cut at {listing(OPTIONS.ages)}. Add a column of ages, or write "
                 f"populations by year yourself"
             )
+        elif not rules and _is_uncut(column, kind, values):
+            left_out.append(
+                f"{shown}: no practice says where to cut its numbers. Write populations yourself, such as "
+                f"population({col(column) >= float(f'{pc.approximate_median(values).as_py():.3g}')})"
+            )
         elif not rules:
             left_out.append(f"{shown}: no two groups have {OPTIONS.least_rows} training rows of the positive class")
         for rule in rules:
+            say(f"trying whether a model can keep a rule: {shown}, {rule[0].name}")
             kept, why = _least_margin_that_keeps(rule, proposals, trials, plain)
             if kept is not None:
                 proposals.append(kept)
@@ -483,10 +506,33 @@ def _opportunity(column: str, pairs: Pairs, values: list[Any], most: float) -> R
     return [(recall(a) >= recall(b) - most).named(f"equal_opportunity_{a.name}") for a, b in both_ways]
 
 
+def _is_uncut(column: str, kind: str, values: pa.ChunkedArray) -> bool:
+    """Whether a column holds numbers, neither codes nor ages that are cut: no groups of its values are known."""
+    if _is_age(kind, values):
+        return bool(pc.max(values).as_py() < OPTIONS.ages[0])
+    values = _whole(values)
+    return bool(pa.types.is_floating(values.type) or (pa.types.is_integer(values.type) and not is_code(column, values)))
+
+
+def _is_age(kind: str, values: pa.ChunkedArray) -> bool:
+    """Whether a column holds ages as numbers; two values say who is old, or of one group of ages."""
+    is_number = pa.types.is_integer(values.type) or pa.types.is_floating(values.type)
+    return kind == "age" and is_number and len(pc.unique(values.drop_null())) > 2
+
+
+def _whole(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Whole numbers as such, also where they are written as 0.0 and 1.0 because some are missing."""
+    if pa.types.is_floating(values.type) and values.null_count < len(values):
+        numbers = values.drop_null().to_numpy()
+        if np.array_equal(numbers, np.rint(numbers)):
+            return values.cast(pa.int64())
+    return values
+
+
 def _groups(rows: pa.Table, column: str, kind: str, least: int) -> tuple[Pairs, list[Any]]:
     """Groups of enough rows: who is younger and who is not where law and practice cut ages, else two values or more."""
     values, name = rows[column], _name(column)
-    if kind == "age" and (pa.types.is_integer(values.type) or pa.types.is_floating(values.type)):
+    if _is_age(kind, values):
         ages = values.to_numpy()
         cuts = [cut for cut in OPTIONS.ages if min((ages < cut).sum(), (ages >= cut).sum()) >= least]
         wheres = [(cut, col(column) < cut, col(column) >= cut) for cut in cuts]
@@ -494,12 +540,9 @@ def _groups(rows: pa.Table, column: str, kind: str, least: int) -> tuple[Pairs, 
             (Population(f"{name}_below_{cut}", where=below), Population(f"{name}_from_{cut}", where=above))
             for cut, below, above in wheres
         ], []
-    if pa.types.is_floating(values.type) and values.null_count < len(values):
-        whole = values.drop_null().to_numpy()
-        if np.array_equal(whole, np.rint(whole)):  # 0 and 1, written as 0.0 and 1.0 because some are missing
-            values = values.cast(pa.int64())
-    if pa.types.is_floating(values.type) or (pa.types.is_integer(values.type) and not is_code(column, values)):
-        return [], []  # a number without a practice of cutting it
+    if _is_uncut(column, kind, values):
+        return [], []
+    values = _whole(values)
     counts = [(item["counts"], item["values"]) for item in pc.value_counts(values).to_pylist()]
     large = [pair for pair in counts if pair[0] >= least and not is_unknown(pair[1])]
     of_size = [value for _, value in sorted(large, key=lambda pair: (-pair[0], str(pair[1])))]

@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     train = split_rows(table, guesses.split, str(out), fraction=_HELD_OUT, needed=guesses.target)["train"].table
     with Progress() as progress:
         progress.step("fitting models to see what can be asked")
-        plain, proposals, left_out = propose(train, guesses)
+        plain, proposals, left_out = propose(train, guesses, progress.step)
     cautions, watched = doubts(train, guesses, plain), groups_to_watch(train, guesses, proposals)
     try:
         place = Path(os.path.relpath(options.table, out.parent)).as_posix()

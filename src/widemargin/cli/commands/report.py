@@ -157,8 +157,10 @@ def _record(
 ) -> Mapping[str, Mapping[str, Any]]:
     """Everything that is needed to make the report again."""
     goals, data, model = prepared.goals, prepared.goals.data, options.model
-    settings = {name: getattr(goals.model, name) for name in ("C", "enforce", "numbers", "bins", "time_budget",
-                                                              "on_infeasible", "rare_words")}  # fmt: skip
+    names = ("learner", "numbers", "bins", "time_budget", "on_infeasible", "rare_words")
+    settings = {name: getattr(goals.model, name) for name in names}
+    if goals.model.learner != "trees":  # these have none of it
+        settings |= {"C": goals.model.C, "enforce": goals.model.enforce, "kernel": goals.model.kernel or "linear"}
     libraries = ("numpy", "scipy", "scikit-learn", "numba", "pyarrow", "highspy", "skops")
     return {
         "Files": {
@@ -196,7 +198,6 @@ def _record(
         },
         "Training": {
             **{name: "none" if value is None else value for name, value in settings.items()},
-            "kernel": goals.model.kernel or "linear",
             "status": str(getattr(candidate.last, "status_", "unknown")),
             "seed": 0,
             "points of the paths": [f"{path.name}: {len(path)}" for path in paths],

@@ -77,7 +77,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         "features": prepared.data.features,
         "protected_as_features": list(goals.data.protected_as_features),
         "status": classifier.status_,
-        "C": getattr(_learner(classifier), "C", goals.model.C),
+        "C": None if goals.model.learner == "trees" else getattr(_learner(classifier), "C", goals.model.C),
         "guarantee": classifier.guarantee_,
         "met": result.verdicts,
         "cautions": result.cautions,

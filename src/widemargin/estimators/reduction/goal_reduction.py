@@ -323,7 +323,7 @@ class GoalReduction(ThresholdedModel):
         self._set_average(visits, best, met=met)
         self.lagrangian_gap_ = max(best.objective - visits.lottery.value, 0.0) if met else np.nan
         scores = [self._direction() * self.estimator_.decision_function(X) for X in visits.fitter.X]
-        carried = visits.carried(best, scores[0])
+        carried = visits.carried(best, scores)
         self._adopt_rule((carried or best).rule, met=met)
         placed = (self._placed_anew(visits, best, carried, scores) if met else None) or best
         if placed is not best:

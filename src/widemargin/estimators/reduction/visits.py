@@ -22,6 +22,7 @@ from widemargin.estimators.thresholds.rule import (
     BY_HEART,
     JudgedRule,
     Rule,
+    by_heart,
     candidates_of,
     judged_rule,
     least_cost,
@@ -200,8 +201,8 @@ class Visits:
         used = np.flatnonzero(average.shares).tolist()
         return np.concatenate([sum(average.shares[k] * part[k] for k in used) for part in zip(*self.cost, strict=True)])
 
-    def carried(self, placed: Placed, scores: Floats) -> Placed | None:
-        """A rule for the models of all rows, which score these so, or None: see `Rule.carried`."""
+    def carried(self, placed: Placed, scores: list[Floats]) -> Placed | None:
+        """A rule for the models of all rows, which score those of each source so, or None: see `Rule.carried`."""
         used = np.flatnonzero(placed.average.shares).tolist()
         folds = [*zip(*(self.fitter.own_scores(k) for k in used), strict=True)]
         if not folds or not isinstance(placed.rule, Rule):
@@ -211,7 +212,14 @@ class Visits:
             (sum(shares[k] * part for k, part in zip(used, parts, strict=True)), group[of_fold != number])
             for number, parts in enumerate(folds)
         ]
-        rule = placed.rule.carried(before, (scores, group), 0.0)
+        fresh, own, unseen = (
+            placed.average.scores[0],
+            replace(placed.average, scores=scores),
+            list[tuple[Floats, Ints]](),
+        )
+        if by_heart(self.least_cost(own), self.least_cost(placed.average), self.options.by_heart):
+            unseen = [(fresh[of_fold == number], group[of_fold == number]) for number in range(len(folds))]
+        rule = placed.rule.carried(before, (scores[0], group), 0.0, unseen=unseen)
         return None if rule is None else replace(placed, rule=rule)
 
     @property

@@ -170,6 +170,15 @@ def between(z: Floats, count: int, natural: float) -> float:
     return middle if low <= middle < high else low
 
 
+def _share_in_gap(own: Floats, fresh: Floats, threshold: float) -> float | None:
+    """Of other rows the share whose scores lie between the same two neighbours among the own ones as a threshold; None
+    where it does not lie between two, or there are no other rows."""
+    low, high = own[own <= threshold], own[own > threshold]
+    if not len(low) or not len(high) or not len(fresh):
+        return None
+    return float(((fresh > low.max()) & (fresh < high.min())).mean())
+
+
 @dataclass(frozen=True)
 class Rule:
     """A row of group g is called positive with probability `sum_k probability[g, k] [score > thresholds[g, k]]`.
@@ -205,14 +214,22 @@ class Rule:
         return np.asarray(np.minimum((above * self.probability[group]).sum(axis=1), 1.0))
 
     def carried(
-        self, before: Sequence[tuple[Floats, Ints]], now: tuple[Floats, Ints], natural: float, *, within: float = 0.01
+        self,
+        before: Sequence[tuple[Floats, Ints]],
+        now: tuple[Floats, Ints],
+        natural: float,
+        *,
+        unseen: Sequence[tuple[Floats, Ints]] = (),
+        within: float = 0.01,
     ) -> "Rule | None":
         """The same rule for another model: it calls as large a share of the rows that this one was fitted to positive.
 
         None where no thresholds do: models of few scores, such as small trees, cannot call any share positive.
 
         Models of more rows are surer of themselves, and those of other rows have other scores, so that a threshold
-        means something else to each. The share of the own rows above it means the same to all.
+        means something else to each. The share of the own rows above it means the same to all. Models that know their
+        rows by heart, such as forests, leave a gap among the scores of these where other rows have theirs: there the
+        share says nothing, and a threshold keeps its distance from the mean of the own scores, in their deviations.
 
         Parameters
         ----------
@@ -222,6 +239,8 @@ class Rule:
             The same of the model that the rule is for.
         natural : float
             The scorer's own threshold, which stays.
+        unseen : sequence of (ndarray of shape (u,), ndarray of int64, shape (u,))
+            Of the models of `before` also scores of rows that they were not fitted to, and their groups.
         within : float, default=0.01
             Shares that differ by no more than this are as large.
         """
@@ -230,6 +249,16 @@ class Rule:
             threshold, own = thresholds[g, k], np.sort(now[0][now[1] == g])
             above = [(z[numbers == g] > threshold).mean() for z, numbers in before if (numbers == g).any()]
             if threshold == natural or not np.isfinite(threshold) or not above or not len(own):
+                continue
+            in_gap = [
+                share
+                for (z, numbers), (fresh, fresh_numbers) in zip(before, unseen, strict=False)
+                if (share := _share_in_gap(z[numbers == g], fresh[fresh_numbers == g], float(threshold))) is not None
+            ]
+            # By chance one of so many rows lies between two neighbours; ten times as many do so hardly ever.
+            if in_gap and np.mean(in_gap) > max(within, 10.0 / (len(own) + 1)):
+                distance = np.mean([(threshold - z.mean()) / z.std() for z, _ in before])
+                thresholds[g, k] = now[0].mean() + distance * now[0].std()
                 continue
             # Rows of equal scores are called alike, so only these numbers of rows can be above a threshold.
             counts = len(own) - np.append(0, np.flatnonzero(np.append(own[1:] != own[:-1], True)) + 1)
