@@ -205,6 +205,7 @@ def train_problem(
             if pool.best.violation <= 0.0:  # one of its searches met everything: start from there
                 met, diagnosis = (pool.best.w, pool.best.b), None
                 enforce(problem, convex, pool, plan.steps, give_back=give_back, start=met, budget=budget)
+                pool.restart(budget)
     except KeyboardInterrupt:  # outside the descents, which keep what they have themselves
         budget.interrupted = True
     return Trained(pool.best, pool, problem, result_status(pool.best, budget), tuple(used), diagnosis)

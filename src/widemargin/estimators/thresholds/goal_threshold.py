@@ -100,8 +100,8 @@ class GoalThresholdClassifier(ThresholdedModel):
         it is wrapped in `sklearn.frozen.FrozenEstimator`). Folds: the threshold is chosen on cross-validated scores of
         all rows, and the estimator is then fitted on all of them; no confidence can be claimed for that. A model of so
         few scores that thresholds of the folds mean nothing to it (a small tree) gets them by its own rows, unless it
-        knows these by heart. "auto": five folds for up to 10,000 rows, of which a part would be too few to choose on,
-        and None for more rows or with a confidence.
+        knows these by heart. "auto": five folds (or as many as the smaller class has rows) for up to 10,000 rows, of
+        which a part would be too few to choose on, and None for more rows or with a confidence.
     validation_fraction : float in (0, 1), default=0.2
         Share of the rows held out without folds; stratified by label, except with a confidence, where the proof needs
         a draw that does not look at the labels.

@@ -185,9 +185,11 @@ def settled_cv(cv: Cv, y: npt.NDArray[Any], *, confident: bool) -> Cv:
     """`cv`, where "auto" is settled: None to hold rows out, or a number of folds. A confidence needs rows held out."""
     if not isinstance(cv, str):
         return cv
-    # A threshold chosen on 100 rows misses its bound on new rows by several points; five fits cost little there.
+    # A threshold chosen on 100 rows misses its bound on new rows by several points; five fits cost little there. Of two
+    # to four rows of a class one would be held out, which says next to nothing of it, and with it few of other groups.
+    smallest = int(np.unique(y, return_counts=True)[1].min())
     crossed = not confident and len(y) <= FOLDS * LEAST_HELD_OUT
-    return FOLDS if crossed and np.unique(y, return_counts=True)[1].min() >= FOLDS else None
+    return min(FOLDS, smallest) if crossed and smallest >= 2 else None
 
 
 def make_splits(

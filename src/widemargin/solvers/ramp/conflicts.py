@@ -177,10 +177,13 @@ class _Search:
         # A known model that meets the others, or nearly, spares the search its first steps.
         near = [model for model in self.pool.members if model.misses(others) <= OPTIONS.near]
         start = min(near, key=lambda model: float(model.excess[j]), default=None)
-        found = enforce(
+        of_part = enforce(
             part, self.convex, Pool(self.measures(part)), OPTIONS.steps, rounds=OPTIONS.rounds,
             start=None if start is None else (start.w, start.b), budget=self.budget,
-        ).best  # fmt: skip
+        )  # fmt: skip
+        # Told is what was found at best, so as much is tried as for a goal itself.
+        of_part.restart(self.budget)
+        found = of_part.best
         self.searches += 1
         # Every model is measured by all constraints: it may be the answer to another question.
         values = self.pool.measures.values(found.w, found.b)

@@ -148,6 +148,15 @@ class Pool:
         self.n_iter += run.n_iter
         self.history += run.history
 
+    def take_over(self, other: "Pool") -> None:
+        """Take in the members of another pool of the same problem, and what its searches took."""
+        for member in other.members:
+            self.add(member)
+        self.n_rounds += other.n_rounds
+        self.n_steps += other.n_steps
+        self.n_iter += other.n_iter
+        self.history += other.history
+
     def judge(self, solution: RampResult) -> Candidate:
         """Judge a solution and take it in; it is kept without its solver's state, two numbers a row."""
         # What one search ends with is what the next begins with, and it is not judged twice.
