@@ -16,7 +16,7 @@ from pathlib import Path
 import sklearn.svm
 
 DIFFERENT: dict[str, str] = {
-    "test_svm.py::test_precomputed": "two solutions within `tol` differ in the fourth digit of a dual coefficient",
+    "test_svm.py::test_precomputed": "solutions within `tol` may differ in the fourth digit of a dual coefficient",
     "test_svm.py::test_svc_clone_with_callable_kernel": "the same",
     "test_svm.py::test_tweak_params": "writes to LIBSVM's private copy of the coefficients",
     "test_svm.py::test_svc_raises_error_internal_representation": "the same",
@@ -31,6 +31,9 @@ DIFFERENT: dict[str, str] = {
     "test_sparse.py::test_timeout": "the same",
 }
 """Tests of the installed scikit-learn (by name, without parameters) that KernelSVC does not pass, and why."""
+
+BY_ROUNDING = frozenset({"test_svm.py::test_precomputed", "test_svm.py::test_svc_clone_with_callable_kernel"})
+"""Those that pass where rounding, and so the processor, tells rows of equal distance apart as LIBSVM does."""
 
 PLUGIN = """
 import numpy as np
@@ -75,13 +78,14 @@ def main() -> int:
     """Print what differs from the list; 1 where something does."""
     failed, number = failed_tests()
     lines = [f"fails, and is not listed: {name}" for name in sorted(failed - DIFFERENT.keys())]
-    lines += [f"is listed, and passes (or is gone): {name}" for name in sorted(DIFFERENT.keys() - failed)]
+    passed = DIFFERENT.keys() - failed - BY_ROUNDING
+    lines += [f"is listed, and passes (or is gone): {name}" for name in sorted(passed)]
     shown = (Path(__file__).parents[1] / "docs" / "kernel-svm.md").read_text()
     missing = sorted(name for name in DIFFERENT if f"`{name.partition('::')[2]}`" not in shown)
     lines += [f"is listed, and not in docs/kernel-svm.md: {name}" for name in missing]
     lines.append(f"{number} tests of SVC: {len(failed)} functions fail, {len(DIFFERENT)} are listed with a reason.")
     sys.stdout.write("\n".join(lines) + "\n")
-    return int(failed != DIFFERENT.keys() or bool(missing))
+    return int(bool(failed - DIFFERENT.keys() or passed or missing))
 
 
 if __name__ == "__main__":

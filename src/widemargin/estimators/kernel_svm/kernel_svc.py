@@ -241,7 +241,8 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         """Weights of the columns, only with `kernel="linear"`; read-only, and CSR where X was."""
         if self.kernel != "linear":
             raise AttributeError("coef_ is only available when using a linear kernel")
-        dense = multiclass.linear_weights(multiclass.dense(self.dual_coef_), self.support_vectors_, self.n_support_)
+        vectors = multiclass.centred(self.support_vectors_, self._options.fit_intercept)
+        dense = multiclass.linear_weights(multiclass.dense(self.dual_coef_), vectors, self.n_support_)
         weights: Matrix = type(self.dual_coef_)(dense) if sp.issparse(self.dual_coef_) else dense
         stored: Any = weights.data if sp.issparse(weights) else weights
         stored.flags.writeable = False
@@ -349,6 +350,10 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         if sp.issparse(rows) and rows.shape[0] * rows.shape[1] <= FEW_NUMBERS and not callable(self.kernel):
             plain = multiclass.dense(rows)
         kernel, C = self._resolved(plain, weight), HARD_MARGIN if np.inf == self.C else float(self.C)
+        origin: Floats | None = None
+        if kernel.name == "linear" and options.fit_intercept and isinstance(plain, np.ndarray):
+            origin = multiclass.far_mean(plain)
+            plain = plain if origin is None else plain - origin
         warn_of_steepness(self, kernel, rows)
         if kernel.name == "linear":
             warn_of_tiny_features(self, rows, C, weight)
@@ -389,6 +394,8 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         self.support_vectors_ = np.empty((0, 0)) if self.kernel == "precomputed" else rows[support]
         self.intercept_ = np.array([result.intercept for result in results])
         self.dual_coef_ = type(rows)(dual_coef) if sp.issparse(rows) else dual_coef
+        if origin is not None:
+            self.intercept_ = self.intercept_ - multiclass.dense(self.coef_) @ origin
         self.gamma_, self.evaluations_ = kernel.gamma, int(matrix.evaluations)
         self.n_iter_ = np.array([max(1, result.n_iter) for result in results], dtype=np.int32)
         self.status_ = str(worst([result.status for result in results], budget))

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from scipy.optimize import minimize_scalar
 
 from widemargin._threads import limit_threads
-from widemargin._typing import Floats, Ints, Matrix
+from widemargin._typing import Floats, Ints, Matrix, Reals
 from widemargin.estimators._calibration import calibrated, fit_calibrator
 from widemargin.estimators.kernel_svm.binary_problems import Split, kernel_rows, share_in_reach
 from widemargin.estimators.kernel_svm.kernel_model import KernelModel
@@ -78,6 +78,27 @@ def votes(scores: Floats, n_classes: int) -> Ints:
     winner = np.where(scores > 0.0, first, second) + n_classes * np.arange(scores.shape[0])[:, None]
     count = np.bincount(winner.ravel(), minlength=scores.shape[0] * n_classes)
     return np.asarray(np.argmax(count.reshape(-1, n_classes), axis=1))
+
+
+def far_mean(X: Reals) -> Floats | None:
+    """The mean of the rows where columns are so far from 0 beside their spread that products lose what parts the rows.
+
+    A linear kernel with a bias may be trained on rows without it: that changes the bias alone.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean, spread = X.mean(axis=0, dtype=np.float64), X.std(axis=0, dtype=np.float64)
+        far = np.abs(mean) > 1e3 * spread
+    return mean if (far & (spread > 0.0)).any() and np.isfinite(mean).all() else None
+
+
+def centred(vectors: Matrix, fit_intercept: bool) -> Matrix:
+    """Dense support vectors without their mean, in double precision, for the weights of a linear kernel.
+
+    With a bias the coefficients of a problem sum to 0, so that the mean takes part in its weights by rounding alone: of
+    columns far from 0, such as seconds since 1970, that is more than the weights.
+    """
+    vectors = vectors.astype(np.float64)
+    return vectors - vectors.mean(axis=0) if fit_intercept and isinstance(vectors, np.ndarray) else vectors
 
 
 def linear_weights(dual_coef: Floats, vectors: Matrix, n_support: npt.NDArray[np.int32]) -> Floats:
@@ -143,7 +164,8 @@ def _weigher(model: KernelModel, place: slice, weights: Matrix, backend: str) ->
     if model.kernel == "linear":
         # Large coefficients of both signs nearly cancel in the weights of the columns, so they are summed in double
         # precision; and these need one product with new rows where support vectors need one each.
-        of_columns = dense(weights.T @ model.support_vectors_[place].astype(np.float64)).T
+        has_bias = bool(getattr(getattr(model, "_options", None), "fit_intercept", False))
+        of_columns = dense(weights.T @ centred(model.support_vectors_, has_bias)[place]).T
         return lambda X: np.asarray(X @ of_columns, dtype=np.float64)
     largest, alone = float(abs(weights).sum(axis=0).max()), weights.shape[1] == 1
     vectors, kept = model.support_vectors_, _SUPPORT_ROWS.get(model)

@@ -212,11 +212,8 @@ class Visits:
             (sum(shares[k] * part for k, part in zip(used, parts, strict=True)), group[of_fold != number])
             for number, parts in enumerate(folds)
         ]
-        fresh, own, unseen = (
-            placed.average.scores[0],
-            replace(placed.average, scores=scores),
-            list[tuple[Floats, Ints]](),
-        )
+        fresh, own = placed.average.scores[0], replace(placed.average, scores=scores)
+        unseen: list[tuple[Floats, Ints]] = []
         if by_heart(self.least_cost(own), self.least_cost(placed.average), self.options.by_heart):
             unseen = [(fresh[of_fold == number], group[of_fold == number]) for number in range(len(folds))]
         rule = placed.rule.carried(before, (scores[0], group), 0.0, unseen=unseen)

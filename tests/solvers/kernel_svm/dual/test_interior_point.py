@@ -117,3 +117,29 @@ def test_the_path_keeps_off_its_bounds():
     X, y = raw(3, 50)
     coef, steps = interior_point.optimum(X, problem(X, y, kernel=LINEAR), Budget(), InteriorPointOptions(steps=3))
     assert steps == 3 and np.isfinite(coef).all()
+
+
+@pytest.mark.filterwarnings("ignore:.*hardly regularises:widemargin.exceptions.KernelWarning")
+@pytest.mark.parametrize("classes", [2, 3])
+def test_columns_far_from_0_are_those_near_it(classes):
+    """Seconds since 1970: their squares have no digits left for what parts the rows."""
+    X, y = raw(4)
+    X = X[:, [0, 2]] / X[:, [0, 2]].std(axis=0)
+    y = y + (X[:, 1] > 0.5) * (classes - 2)
+    near = KernelSVC(kernel="linear", C=1e4).fit(X, y)
+    far = KernelSVC(kernel="linear", C=1e-2).fit(1e3 * X + 1.7e9, y)
+    np.testing.assert_allclose(far.coef_ * 1e3, near.coef_, rtol=1e-2, atol=1e-3)
+    assert (far.predict(1e3 * X + 1.7e9) == near.predict(X)).mean() > 0.99
+
+
+def test_an_interrupt_on_the_path_keeps_the_best_model():
+    X, y = raw(5)
+
+    def interrupted(at):
+        if at.stage == "interior point" and at.iteration == 6:
+            raise KeyboardInterrupt
+
+    p = problem(X, y, kernel=LINEAR)
+    result = solve(p, options=AT_ONCE, budget=Budget(callbacks=(interrupted,)))
+    assert result.status is Status.INTERRUPTED
+    assert np.isfinite(result.primal) and result.primal < p.upper.sum()  # better than w = 0

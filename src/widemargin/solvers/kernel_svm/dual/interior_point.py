@@ -41,6 +41,8 @@ class InteriorPointOptions:
         Most steps along the path.
     gap : float, default=1e-10
         Relative gap at which it ends. Coefficients are then told apart into those at a bound and those between.
+    near : float, default=1e-3
+        Relative gap up to which they are told apart where the path ends early.
     short : float, default=0.995
         Share of the way to the nearest bound that a step goes.
     """
@@ -50,6 +52,7 @@ class InteriorPointOptions:
     begin: int = 1 << 23
     steps: int = 100
     gap: float = 1e-10
+    near: float = 1e-3
     short: float = 0.995
 
 
@@ -102,11 +105,17 @@ def solve(
     begun = working_set.solve(problem, tol=tol, budget=budget, options=first)
     if begun.status is not Status.MAX_ITER:
         return begun
-    coef, steps = optimum(X, problem, budget, options)
-    # Scores by way of the weights lose far less by rounding than sums of kernel values of large features.
-    coef = problem.feasible(coef)
-    result = working_set.solve(problem, tol=tol, start=coef, scores=X @ (X.T @ coef), budget=budget)
-    return replace(result, n_iter=begun.n_iter + steps + result.n_iter, history=begun.history + result.history)
+    with np.errstate(all="ignore"):  # of features whose squares are no finite numbers, which the certificate tells of
+        coef, steps = optimum(X, problem, budget, options)
+        # Scores by way of the weights lose far less by rounding than sums of kernel values of large features.
+        coef = problem.feasible(coef if np.isfinite(coef).all() else None)
+        scores = X @ ((X - X.mean(axis=0) if problem.fit_intercept else X).T @ coef)
+    result = working_set.solve(problem, tol=tol, start=coef, scores=scores, budget=budget)
+    best = begun if result.status is not Status.CONVERGED and begun.primal < result.primal else result
+    return replace(
+        best, status=result.status, n_iter=begun.n_iter + steps + result.n_iter,
+        history=begun.history + result.history,
+    )  # fmt: skip
 
 
 def optimum(X: Floats, problem: KernelProblem, budget: Budget, options: InteriorPointOptions) -> tuple[Floats, int]:
@@ -121,14 +130,18 @@ def optimum(X: Floats, problem: KernelProblem, budget: Budget, options: Interior
     # One row for each of y (x'v + b) - 1 + s >= 0; v are weights of scaled columns, and b is not regularised.
     A = np.column_stack((Z, np.ones((y.shape[0], int(problem.fit_intercept))))) * y[:, None]
     path = _Path(A, upper, np.append(scale**-2.0, np.zeros(int(problem.fit_intercept))), y, options)
-    steps = 0
-    while steps < options.steps and not budget.exhausted and path.step():
-        steps += 1
-        budget.tell("interior point", steps, path.primal, path.gap, path.gap)
-    low, high = path.at_bounds()
-    coef = np.zeros(problem.n_rows)
-    a = np.where(low, 0.0, np.where(high, upper, path.a))
-    coef[used] = y * _between(Z * scale, y, upper, a, np.flatnonzero(~(low | high)), problem.fit_intercept)
+    steps, coef = 0, np.zeros(problem.n_rows)
+    try:
+        while steps < options.steps and not budget.exhausted and path.step():
+            steps += 1
+            budget.tell("interior point", steps, path.primal, path.gap, path.gap)
+    except KeyboardInterrupt:
+        budget.interrupted = True
+    coef[used] = y * path.a
+    if path.gap <= options.near:
+        low, high = path.at_bounds()
+        a = np.where(low, 0.0, np.where(high, upper, path.a))
+        coef[used] = y * _between(Z * scale, y, upper, a, np.flatnonzero(~(low | high)), problem.fit_intercept)
     return coef, steps
 
 
@@ -211,6 +224,8 @@ def _between(X: Floats, y: Floats, upper: Floats, a: Floats, free: np.ndarray, f
     system = np.zeros((k + 1, k + 1))
     system[:k, :k] = some @ some.T / size
     system[k, :k] = system[:k, k] = float(fit_intercept)
+    if not np.isfinite(system).all():
+        return a
     inverse = np.linalg.pinv(system, rcond=1e-14, hermitian=True)
     for _ in range(3):  # what the first solution is off by, by rounding, is solved for again
         wanted = np.append((y[free] - some @ (X.T @ coef)) / size, -coef.sum() if fit_intercept else 0.0)
