@@ -97,7 +97,8 @@ def warn_of_steepness(model: Any, kernel: Kernel, X: Matrix, steep: float = 1e4)
     if steep < C * size < math.inf:
         order = np.argsort(-variance, kind="stable")
         largest = order[: 1 + int(np.searchsorted(np.cumsum(variance[order]), 0.99 * variance.sum()))]
-        soon = kernel.name == "linear" and X.shape[1] <= InteriorPointOptions.columns
+        by_features = model.solver in ("auto", "interior-point") and X.shape[1] <= InteriorPointOptions.columns
+        soon = kernel.name == "linear" and by_features
         warn(
             f"C K(x, x) is {C * size:.1e} on average, nearly all by {_named(model, largest)}, so "
             f"{'' if soon else 'training takes long and '}C={C:g} hardly regularises: scale the features "

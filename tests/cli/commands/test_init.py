@@ -14,7 +14,7 @@ import pyarrow.parquet
 import pytest
 
 from command_line import people, write_csv
-from widemargin.cli.checks import proposals
+from widemargin.cli.checks import column_checks, proposals
 from widemargin.cli.checks.column_checks import stands_for_none
 from widemargin.cli.checks.guesses import guess_roles
 from widemargin.cli.checks.proposals import OPTIONS, PlainModel, Proposal, _least_margin_that_keeps
@@ -967,3 +967,13 @@ def test_a_target_is_none_of_several_columns_for_one_value_nor_a_word_with_a_y()
     assert guess_roles(pa.table(table), None, "columns.csv").target == "grade_high"
     guesses = guess_roles(pa.table({"x": [*range(60)], "y": [0, 1] * 30, "z_1": [0, 0, 1] * 20}), None, "columns.csv")
     assert guesses.target == "y"
+
+
+def test_many_columns_of_two_values_are_not_all_read_for_each_of_them(monkeypatch):
+    """400 such columns took 20 s, because what every one of them holds was looked at 400 times."""
+    read, ones = [], column_checks._ones
+    monkeypatch.setattr(column_checks, "_ones", lambda column: read.append(column) or ones(column))
+    values = np.random.default_rng(0).random((100, 60)) < 0.3
+    table = pa.table({f"f_{number}": column.astype(int) for number, column in enumerate(values.T)})
+    assert guess_roles(table, None, "t.csv").target == "f_59"
+    assert len(read) < 60 * 6

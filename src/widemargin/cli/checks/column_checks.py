@@ -2,7 +2,7 @@
 
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -265,10 +265,22 @@ def one_hot_siblings(table: pa.Table, name: str, fewest: int = 2) -> list[str]:
         return []
     for end in reversed([match.end() for match in re.finditer(r"[\W_]", name)]):
         columns = [other for other in table.column_names if other.startswith(name[:end])]
-        ones = [ones for other in columns if (ones := _ones(table[other])) is not None]
-        if len(columns) > fewest and len(ones) == len(columns) and (np.sum(ones, axis=0) == 1).all():
+        if len(columns) > fewest and _are_one_hot(table, columns):
             return [other for other in columns if other != name]
     return []
+
+
+def _are_one_hot(table: pa.Table, columns: Sequence[str]) -> bool:
+    """Whether every row has exactly one 1 among these columns; the first one that has another number ends the look."""
+    total = np.zeros(table.num_rows, dtype=np.int64)
+    for name in columns:
+        ones = _ones(table[name])
+        if ones is None:
+            return False
+        total += ones
+        if total.max() > 1:
+            return False
+    return bool(total.min() == 1)
 
 
 def _ones(column: pa.ChunkedArray) -> Ints | None:

@@ -156,33 +156,39 @@ def train(training: Training, parts: tuple[Split, ...], budget: Budget) -> list[
     row by row, through the cache of all rows (one against the rest: those of one problem serve the next) or of the two
     classes' rows alone. Where there are few in all, compiled code solves one problem after the other.
     """
-    done = _solve_small(training, parts, budget)
-    if len(done) == len(parts):
-        return [done[part] for part in parts]
     coarse = training.solver != "auto" or training.tol is None or training.tol >= AutomaticOptions.coarse
     n, device = training.rows.n_rows, isinstance(training.rows, DeviceRows)
     pairs = len(parts) > 1 and parts[0].negative is not None
     counts = np.bincount(training.codes)
     size = largest_problem(counts, pairs)
+    # Rows of a class lie together, as in LIBSVM, so that the values of a pair of classes do, too.
+    order = np.argsort(training.codes, kind="stable") if pairs else np.arange(n)
+    members = np.split(order, np.cumsum(counts)[:-1]) if pairs else [order]
+    watched = budget.seconds is not None or bool(budget.callbacks) or training.max_iter >= 0
+    done = _solve_small(training, parts, members, budget) if pairs and not watched else {}
+    if len(done) == len(parts):
+        return [done[part] for part in parts]
+    # A limit of steps is one of SMO's steps, as in LIBSVM.
+    linear = training.rows.kernel.name == "linear" and not device
+    linear &= training.max_iter < 0 or training.solver != "auto"
+    by_features = False  # an interior point works on these, and asks for no kernel values
+    if linear:
+        hold_out, columns = training.tol is None, training.n_columns
+        likely = choose(training.solver, n_rows=size, n_columns=columns, hold_out=hold_out, linear=True)
+        by_features = likely.name == "interior-point"
     if training.solver in ("auto", "dual"):
         stored = size <= WorkingSetOptions.size or (len(parts) > 1 and not pairs)
     else:
-        stored = len(parts) > 1 and training.solver not in ("spatial-dual", "interior-point")
+        stored = len(parts) > 1 and training.solver != "spatial-dual"
     # Steps along pairs of all rows ask for few of narrow ones, and compute them where they are wanted.
     by_need = training.rows.are_narrow(size) and training.fit_intercept and training.solver in ("auto", "dual")
-    stored &= not by_need or (len(parts) > 1 and not pairs)
+    stored &= not by_features and (not by_need or (len(parts) > 1 and not pairs))
     stored &= size * size * training.rows.dtype.itemsize <= training.cache_size * MEGABYTE and not device
     whole: WholeMatrix | None = None
     if (given := training.rows.given) is not None:
         stored, whole = True, WholeMatrix(given, given.size)
     elif stored and not pairs:
         whole = WholeMatrix(training.rows.full(), training.rows.evaluations)
-    # A limit of steps is one of SMO's steps, as in LIBSVM.
-    linear = training.rows.kernel.name == "linear" and not device
-    linear &= training.max_iter < 0 or training.solver != "auto"
-    # Rows of a class lie together, as in LIBSVM, so that the values of a pair of classes do, too.
-    order = np.argsort(training.codes, kind="stable") if pairs else np.arange(n)
-    members = np.split(order, np.cumsum(counts)[:-1]) if pairs else [order]
     of_pair = _PairMatrices(training.rows.subset(order), counts) if pairs and stored and given is None else None
 
     def solved(part: Split, mine: Training, remaining: int) -> Solved:
@@ -203,9 +209,6 @@ def train(training: Training, parts: tuple[Split, ...], budget: Budget) -> list[
             reach=partial(share_in_reach, rows) if mine.spatial and coarse else None, hold_out=mine.tol is None,
             positive=mine.positive, device=device, linear=linear,
         )  # fmt: skip
-        if chosen.name == "interior-point":  # it works on the features
-            rows = mine.rows if index.shape[0] == n and not pairs else mine.rows.subset(index)
-            problem = replace(problem, rows=rows)
         # LIBSVM's first class is the positive one, also of two classes
         mirrored = chosen.name == "smo" and len(parts) == 1
         if mirrored:
@@ -217,7 +220,7 @@ def train(training: Training, parts: tuple[Split, ...], budget: Budget) -> list[
 
     # Problems run side by side unless somebody watches the time or the steps, or they are too short for threads. Each
     # thread has a cache that holds a whole problem.
-    watched, threads = budget.seconds is not None or budget.callbacks or training.max_iter >= 0, 1
+    threads = 1
     if pairs and not (watched or training.rows.kernel.name == "callable" or isinstance(training.rows, DeviceRows)):
         worth = len(parts) * size * size // AutomaticOptions.side_by_side
         threads = min(threads_in_force(), training.rows.shares(size), worth)
@@ -228,21 +231,18 @@ def train(training: Training, parts: tuple[Split, ...], budget: Budget) -> list[
     return [solved(part, training, len(parts) - number) for number, part in enumerate(parts)]
 
 
-def _solve_small(training: Training, parts: tuple[Split, ...], budget: Budget) -> dict[Split, Solved]:
-    """Solve what compiled code alone can: few rows of two classes each, in double precision, that nobody watches."""
-    rows, options = training.rows, SmallProblemOptions
-    watched = budget.seconds is not None or budget.callbacks or training.max_iter >= 0
-    plain = training.solver in ("auto", "dual") and training.fit_intercept and training.positive and not watched
-    if not plain or len(parts) == 1 or training.tol is None or rows.n_rows > options.all_rows:
+def _solve_small(
+    training: Training, parts: tuple[Split, ...], members: Sequence[Ints], budget: Budget
+) -> dict[Split, Solved]:
+    """Solve pairs of classes, of these `members`, that compiled code alone can: of few rows, in double precision."""
+    rows, options, counts = training.rows, SmallProblemOptions, np.array([len(some) for some in members])
+    plain = training.solver in ("auto", "dual") and training.fit_intercept and training.positive
+    if not plain or training.tol is None or not training.upper.all() or type(rows) is not KernelRows:
         return {}
-    counts = np.bincount(training.codes)
-    alike = type(rows) is KernelRows and rows.dtype == np.float64 and parts[0].negative is not None
-    if not alike or largest_problem(counts, pairs=True) > options.rows:
+    few = rows.n_rows <= options.all_rows and largest_problem(counts, pairs=True) <= options.rows
+    if not few or rows.dtype != np.float64 or rows.n_rows**2 * 8 > training.cache_size * MEGABYTE:
         return {}
-    if rows.n_rows**2 * rows.dtype.itemsize > training.cache_size * MEGABYTE or not training.upper.all():
-        return {}
-    order = np.argsort(training.codes, kind="stable")
-    members = np.split(order, np.cumsum(counts)[:-1])
+    order = np.concatenate(members)
     pairs = np.array([(part.positive, int(part.negative or 0)) for part in parts])
     try:
         K: Floats = rows.subset(order).full().astype(np.float64, copy=False)

@@ -170,8 +170,8 @@ def choose(
         return Chosen("smo", "the kernel is not positive semi-definite: LIBSVM's steps lead where SVC ends")
     if device:
         return Chosen("dual", "the rows lie on a device, and all but the steps in a block stays there")
-    few = InteriorPointOptions
-    if linear and not hold_out and n_columns <= few.columns and n_rows * n_columns <= few.numbers:
+    most = InteriorPointOptions
+    if linear and not hold_out and n_columns <= most.columns and n_rows * n_columns <= most.numbers:
         return Chosen("interior-point", f"linear, {n_columns} columns: what takes many steps is solved by its weights")
     # With all values in memory nothing is saved by shorter kernel rows or by their order.
     if stored:
