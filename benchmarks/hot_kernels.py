@@ -61,7 +61,7 @@ def smo_pairs() -> Action:
         g, b = y.astype(float), np.zeros(512)
         pair_steps.solve_pairs(
             np.empty((0, 0), K.dtype), 0.0, K, np.arange(512), 512, K.diagonal().copy(), g, b, lower, upper, room,
-            1e-3, 1e-4, 2000,
+            False, 1e-3, 1e-4, 2000,
         )  # fmt: skip
 
     return run

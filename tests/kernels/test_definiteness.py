@@ -72,12 +72,12 @@ def test_matrices_of_low_rank_in_single_precision_are_not():
 
 def test_what_a_look_costs():
     for n, kernel, expected in (
-        (100, Kernel("sigmoid"), 100),
-        (1000, Kernel("sigmoid"), 256),
+        (100, Kernel("sigmoid"), 64),
+        (1000, Kernel("sigmoid"), 64),
         (50, Kernel("callable", function=cut_distance), 50),
         (100, Kernel("callable", function=cut_distance), 64),
-        (600, Kernel("callable", function=cut_distance), 150),
-        (2000, Kernel("callable", function=cut_distance), 256),
+        (600, Kernel("callable", function=cut_distance), 64),
+        (2000, Kernel("callable", function=cut_distance), 64),
     ):
         rows = rows_of(kernel, n)
         assert sampled_spectrum(rows).n_rows == expected

@@ -148,6 +148,21 @@ def test_an_indefinite_kernel_ends_as_libsvms_and_is_reported(fit_intercept):
         assert result.dual == pytest.approx(dual, rel=0.1)
 
 
+def test_steps_among_rows_in_memory_are_those_taken_one_by_one(monkeypatch):
+    """In one compiled call: on an indefinite kernel the order of the steps decides where they end."""
+    X, y = data(3, 200)
+    ends, calls = [], []
+    one_step = smo._Part.step
+    monkeypatch.setattr(smo._Part, "step", lambda part: calls.append(0) or one_step(part))
+    for held in (200, 199):
+        calls.clear()
+        p = problem(X, y, 10.0, kernel=Kernel("sigmoid", 0.5), cache_size=cache_of(held, 200))
+        ends.append(smo.solve(p, tol=1e-6, shrinking=False))
+        assert (len(calls) < ends[-1].n_iter) == (held == 200)
+    assert ends[0].n_iter == ends[1].n_iter > 100
+    np.testing.assert_array_equal(ends[0].coef, ends[1].coef)
+
+
 def test_rows_held_out_do_not_move_and_may_end_the_run():
     X, y = data(6, 500)
     C = np.where(np.arange(500) % 4 == 0, 0.0, 100.0)

@@ -103,6 +103,10 @@ class WholeMatrix:
         """The matrix, and the places of the rows in it: their numbers."""
         return self._K, rows.astype(np.int64)
 
+    def cache(self) -> tuple[Reals, Ints, int]:
+        """The matrix, the places of all rows, and their number."""
+        return self._K, np.arange(self.n_rows), self.n_rows
+
     def add(self, rows: Ints, change: Floats, scores: Floats, columns: Index | None = None) -> None:
         """Add `K[columns, rows] change` to `scores`."""
         if columns is None:

@@ -125,7 +125,7 @@ class _Part:
         self.lower, self.upper = lower[index], upper[index]
         self.diagonal = run.diagonal[index].astype(self.rows.dtype)
         # Room for the compiled steps is made once a part, not once a step.
-        self._room = np.empty((5, m), self.rows.dtype)
+        self._room, self._no_columns = np.empty((5, m), self.rows.dtype), np.empty((0, 0), self.rows.dtype)
         self._gain = np.empty(0 if problem.fit_intercept else m)
         self._tops = pair_steps.sides(self.gradient, self.coef, self.lower, self.upper, self._room)
         self._pairs, self._single = problem.fit_intercept, run.options.single or self.rows.capacity < 2
@@ -168,6 +168,21 @@ class _Part:
         )  # fmt: skip
         self._tops = (tops[0], tops[1])
         return gain, curvature
+
+    def more_steps(self, floor: float, most: int) -> tuple[int, float, float]:
+        """Steps along pairs whose kernel rows are in a cache that has room for all, until a violation of `floor`.
+
+        Returns their number, their gain of the dual, and the smallest curvature met.
+        """
+        if not (self._pairs and hasattr(self.rows, "cache") and self.rows.capacity == self.rows.n_rows):
+            return 0, 0.0, np.inf
+        buffer, slot, _ = self.rows.cache()
+        taken, flattest, _, _, gain = pair_steps.solve_pairs(
+            self._no_columns, 0.0, buffer, slot, buffer.shape[0], self.diagonal, self.gradient, self.coef, self.lower,
+            self.upper, self._room, True, 0.0, floor, most,
+        )  # fmt: skip
+        self._tops = pair_steps.largest(self._room[0]), pair_steps.largest(self._room[1])
+        return taken, gain, flattest
 
     @property
     def _state(self) -> tuple[Reals, Floats, Floats, Floats, Floats]:
@@ -244,10 +259,12 @@ class _Run:
             gain, curvature = self._part.step()
             if gain == 0.0:  # rounding leaves nothing
                 return
-            self.steps += 1
+            floor = tol if self._part.whole or restored else self.options.near * tol
+            more, further, flattest = self._part.more_steps(floor, min(interval, most - self.steps - 1))
+            self.steps += 1 + more
             # The dual value follows the steps, because scores of rows left out are not known.
-            self._dual += gain
-            self._flattest = min(self._flattest, curvature)
+            self._dual += gain + further
+            self._flattest = min(self._flattest, curvature, flattest)
 
     def restore(self) -> None:
         """Write the part back, and bring the scores of the rows that were left out up to date."""

@@ -212,7 +212,7 @@ def test_compiled_loops_are_their_python(kind):
         for run in (getattr(pair_steps, name), getattr(pair_steps, name).py_func):
             g, b = y.copy(), np.zeros(40)
             pairs = name == "solve_pairs"
-            work = [np.empty((5, 40), kind)] if pairs else [np.empty(40)]
+            work = [np.empty((5, 40), kind), False] if pairs else [np.empty(40)]
             rows = [np.empty((0, 0)), 0.0, K, np.arange(40), 40] if pairs else [K]
             steps = run(*rows, K.diagonal().copy(), g, b, np.minimum(y, 0), np.maximum(y, 0), *work, 0.1, 1e-3, 500)
             ends.append((steps[0], steps[1], g, b))

@@ -147,20 +147,22 @@ def move_pair(
 @array_kernel
 def solve_pairs(
     columns: Reals, gamma: float, buffer: Reals, slot: Ints, filled: int, diagonal: Reals, g: Floats, b: Floats,
-    lower: Floats, upper: Floats, room: Reals, share: float, floor: float, most: int,
-) -> tuple[int, float, float, int]:  # fmt: skip
+    lower: Floats, upper: Floats, room: Reals, last: bool, share: float, floor: float, most: int,
+) -> tuple[int, float, float, int, float]:  # fmt: skip
     """SMO with second-order selection of pairs (Fan, Chen and Lin 2005); changes `b` and `g`.
 
+    Of equal gains the last one is taken, as LIBSVM does, or the first.
     `buffer[slot[i]]` is row i of K; where `slot[i] < 0` it is computed (`linalg.narrow_rows`) into the next free place
     of the buffer, whose first `filled` ones are taken. Stops where the violation is at most
     `max(share * the initial one, floor)`, after `most` steps, or where the buffer is full and a row is missing. Returns
-    the number of steps, the smallest curvature met, this bound of the violation, and the places that are taken.
+    the number of steps, the smallest curvature met, this bound of the violation, the places that are taken, and the
+    gain of the dual.
     """
     highest, lowest = sides(g, b, lower, upper, room)
     sums = np.empty(min(512, slot.shape[0]), columns.dtype)
     flattest = np.inf
     target = -1.0
-    steps = 0
+    steps, gained = 0, 0.0
     while True:
         # The pair of the two largest gains tells the violation; the steps take a better second variable than that one.
         left = float(highest) + float(lowest)
@@ -168,7 +170,7 @@ def solve_pairs(
             target = max(share * left, floor)
         if not left > target or steps >= most:
             break
-        i = place(room[0], highest, False)
+        i = place(room[0], highest, last)
         if slot[i] < 0:
             if filled == buffer.shape[0]:
                 break
@@ -176,7 +178,7 @@ def solve_pairs(
             slot[i] = filled
             filled += 1
         row = buffer[slot[i]]
-        j = partner(row, diagonal, i, room, False)
+        j = partner(row, diagonal, i, room, last)
         if j < 0:
             break
         if slot[j] < 0:
@@ -185,10 +187,11 @@ def solve_pairs(
             fill_row(columns, gamma, j, buffer[filled], sums)
             slot[j] = filled
             filled += 1
-        _, curvature, highest, lowest = move_pair(i, j, row, buffer[slot[j]], diagonal, g, b, lower, upper, room)
+        gain, curvature, highest, lowest = move_pair(i, j, row, buffer[slot[j]], diagonal, g, b, lower, upper, room)
+        gained += gain
         flattest = min(flattest, curvature)
         steps += 1
-    return steps, flattest, target, filled
+    return steps, flattest, target, filled, gained
 
 
 @kernel

@@ -117,9 +117,9 @@ def solve_some(
             y[i] = 1.0 if i < middle else -1.0
         low, high = np.minimum(y * bound, 0.0), np.maximum(y * bound, 0.0)
         mine, gradient = coef[places[number] : places[number + 1]], y.copy()
-        _, flattest, _, _ = solve_pairs(
-            np.empty((0, 0)), 0.0, block, np.arange(q), q, diagonal, gradient, mine, low, high, np.empty((5, q)), 0.0,
-            floor, steps * q,
+        _, flattest, _, _, _ = solve_pairs(
+            np.empty((0, 0)), 0.0, block, np.arange(q), q, diagonal, gradient, mine, low, high, np.empty((5, q)), False,
+            0.0, floor, steps * q,
         )  # fmt: skip
         at = y - gradient
         scores[places[number] : places[number + 1]] = at

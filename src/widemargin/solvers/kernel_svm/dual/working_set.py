@@ -308,8 +308,8 @@ class Block:
         while more:
             most = min(a_slice, options.steps * q - steps)
             if self._pairs:
-                taken, curvature, floor, filled = pair_steps.solve_pairs(
-                    columns, gamma, K, slot, filled, *state[1:], room, share, floor, most
+                taken, curvature, floor, filled, _ = pair_steps.solve_pairs(
+                    columns, gamma, K, slot, filled, *state[1:], room, False, share, floor, most
                 )
             else:
                 taken, curvature, floor = pair_steps.solve_free(*state, np.empty(q), share, floor, most)
@@ -333,7 +333,7 @@ class Block:
             (columns, gamma), (buffer, slot, filled) = narrow, cast(NarrowMatrix, rows).cache()
             diagonal = np.ones(n, kind) if gamma else np.einsum("ij,ij->j", columns, columns).astype(kind)
         elif isinstance(rows, WholeMatrix):
-            columns, gamma, filled, (buffer, slot) = np.empty((0, 0), kind), 0.0, n, rows.cached(self._every)
+            columns, gamma, (buffer, slot, filled) = np.empty((0, 0), kind), 0.0, rows.cache()
             diagonal = rows.diagonal().astype(kind)
         else:
             return False
@@ -342,8 +342,8 @@ class Block:
         try:
             while more:
                 most = min(max(1, options.slice // n), limit - steps)
-                taken, curvature, _, filled = pair_steps.solve_pairs(
-                    columns, gamma, buffer, slot, filled, *state, 0.0, floor, most
+                taken, curvature, _, filled, _ = pair_steps.solve_pairs(
+                    columns, gamma, buffer, slot, filled, *state, False, 0.0, floor, most
                 )
                 steps, flattest = steps + taken, min(flattest, curvature)
                 more = 0 < taken == most and steps < limit and not self._budget.exhausted
