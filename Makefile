@@ -52,9 +52,10 @@ $(RUN_STAMP): pyproject.toml | $(BIN)/python
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
 
+# What only tests need is not compiled to byte code as a whole, which takes half a minute, but where it is imported.
 $(DEV_STAMP): $(RUN_STAMP) papers/pyproject.toml
 	@echo "Installing widemargin-papers and the tools for tests and checks ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable papers --group test --group lint
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable papers --group test --group lint
 	@touch $@
 
 $(BENCH_STAMP): pyproject.toml | $(BENCH)
@@ -66,7 +67,7 @@ $(BENCH_STAMP): pyproject.toml | $(BENCH)
 
 $(DOCS_STAMP): $(RUN_STAMP)
 	@echo "Installing what the documentation is made with ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group docs
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --group docs
 	@touch $@
 
 demo: $(RUN_STAMP) ## Train the Adult example under four constraints, then audit the saved model on unseen rows
