@@ -77,12 +77,10 @@ class Table:
         columns = [cell.strip().partition(": ") for cell in wanted.split(" | ")]
         cells = [[name for name, _, _ in columns]]
         cells += [[_Cells().format(form or f"{{{name}}}", **row) for name, _, form in columns] for row in rows]
-        widths = [max(len(line[j]) for line in cells) for j in range(len(columns))]
-        lines = [
-            "| " + " | ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)) + " |"
-            for line in cells
-        ]
-        return "\n".join([lines[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *lines[1:]]) + "\n"
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines = [" | ".join(map(str.ljust, line, widths)) for line in cells]
+        rule = "|".join("-" * (width + 2) for width in widths)
+        return "\n".join([f"| {lines[0]} |", f"|{rule}|", *(f"| {line} |" for line in lines[1:])]) + "\n"
 
 
 def table_of(rows: Sequence[Row], columns: str) -> str:
