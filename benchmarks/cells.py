@@ -22,7 +22,7 @@ class Parts(dict[str, Any]):
 
 
 class _Cells(string.Formatter):
-    """Cells of tables: "-" for what is missing, "yes" and "NO" for truth, `:±.3f` for a mean with its error."""
+    """Cells of tables: "-" for what is missing or NaN, "yes" and "NO" for truth, `:±.3f` for a mean with its error."""
 
     def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, str]:
         """A field by its keys: names, and places in lists, such as `path[median_s]` or `to_1[0]`."""
@@ -35,7 +35,7 @@ class _Cells(string.Formatter):
         return value, field_name
 
     def format_field(self, value: Any, format_spec: str) -> str:
-        if value is None:
+        if value is None or value != value:
             return "-"
         if isinstance(value, bool):
             return "yes" if value else "NO"

@@ -28,7 +28,7 @@ from benchmarks.machine import ROOT, version_of
 
 __all__ = [
     "Content", "Context", "Limit", "MissingPartError", "Parts", "Ratio", "Row", "Table", "Task", "Timing", "all_tasks",
-    "grouped", "mean_and_error", "modules", "quietly", "ratios", "tasks_of",
+    "grouped", "mean_and_error", "modules", "paired", "quietly", "ratios", "tasks_of",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -320,3 +320,8 @@ def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
     """Mean and its standard error (NaN for one value)."""
     error = statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else float("nan")
     return statistics.fmean(values), error
+
+
+def paired(ours: Iterable[float], theirs: Iterable[float]) -> tuple[float, float]:
+    """By how much values lie above others of the same draws, and the standard error of that."""
+    return mean_and_error([mine - other for mine, other in zip(ours, theirs, strict=True)])
