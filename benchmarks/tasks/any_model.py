@@ -22,7 +22,7 @@ from sklearn.model_selection import TunedThresholdClassifierCV, train_test_split
 from sklearn.preprocessing import KBinsDiscretizer, OrdinalEncoder
 
 from benchmarks.data.sources import OUTCOMES, People
-from benchmarks.task import Content, Context, Limit, Row, Table, Task, Timing, mean_and_error
+from benchmarks.task import Content, Context, Limit, MissingPartError, Row, Table, Task, Timing, mean_and_error
 from widemargin import GoalReduction, GoalThresholdClassifier, RateConstrainedClassifier
 from widemargin.goals import Goal, demographic_parity, equal_opportunity, equalized_odds, error_rate, recall
 
@@ -322,7 +322,10 @@ def points(name: str, context: Context) -> list[Row]:
 
 def _measured(content: Content) -> pd.DataFrame:
     """The points of all tables that were measured."""
-    return pd.DataFrame([row for name in GROUPS for row in content.get(name, [])])
+    rows = [row for name in GROUPS for row in content.get(name, [])]
+    if not rows:
+        raise MissingPartError(*GROUPS)
+    return pd.DataFrame(rows)
 
 
 def least_error(reached: Iterable[tuple[float, float]], violation: float) -> float:
@@ -347,7 +350,7 @@ def frontiers(content: Content) -> pd.DataFrame:
             name: np.mean([least_error([*own, *beside], share * plain[0]) for share in SHARES])
             for name, own in reached.items()
         })  # fmt: skip
-    return pd.DataFrame(found, columns=None if found else ["table", "goal"])
+    return pd.DataFrame(found)
 
 
 def _compared(of: Comparison, content: Content) -> Iterable[Row]:
@@ -372,9 +375,8 @@ def _table(of: Comparison) -> Table:
 
 def _seconds(content: Content) -> Iterable[Row]:
     """Mean processor seconds of a fit with predictions, by table."""
-    if len(points := _measured(content)):
-        means = points.pivot_table("seconds", "method", "table", sort=False)
-        yield from means.reset_index().to_dict("records")
+    means = _measured(content).pivot_table("seconds", "method", "table", sort=False)
+    return means.reset_index().to_dict("records")
 
 
 def _targets(content: Content) -> Iterable[Limit]:
