@@ -28,7 +28,7 @@ from benchmarks.machine import ROOT, version_of
 
 __all__ = [
     "Content", "Context", "Limit", "MissingPartError", "Parts", "Ratio", "Row", "Table", "Task", "Timing", "all_tasks",
-    "grouped", "mean_and_error", "modules", "paired", "quietly", "ratios", "tasks_of",
+    "each_fresh", "grouped", "mean_and_error", "modules", "paired", "quietly", "ratios", "tasks_of",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -280,6 +280,13 @@ def _alone(function: Callable[..., T], name: str, settings: Mapping[str, Any], a
     task = sys.modules[function.__module__].TASKS[name]
     with threadpool_limits(1):
         return function(Context(task, **settings), *arguments)
+
+
+def each_fresh(
+    function: Callable[..., Any], cases: Sequence[tuple[Any, ...]], quick_cases: Sequence[tuple[Any, ...]]
+) -> Callable[[Context], list[Any]]:
+    """A part whose rows are what a function returns for each of some cases, each in a process of its own."""
+    return lambda ctx: [ctx.fresh(function, *case) for case in ctx.pick(cases, quick_cases)]
 
 
 def modules() -> list[str]:

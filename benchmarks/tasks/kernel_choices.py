@@ -12,7 +12,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
 
 from benchmarks.machine import resident_growth
-from benchmarks.task import Content, Context, Row, Table, Task, Timing, grouped
+from benchmarks.task import Content, Context, Row, Table, Task, Timing, each_fresh, grouped
 from benchmarks.tasks._kernels import KernelTask, fit, some, task
 from widemargin import KernelSVC, SBPClassifier, kernel_search
 
@@ -97,7 +97,7 @@ def caches(ctx: Context) -> list[Row]:
             model = fit(of, solver=solver, tol=None, cache_size=size)
             rows.append({
                 "cache_size": size, "solver": solver, "gap": float(model.gap_),
-                "values": model.evaluations_ / len(y) ** 2, "accuracy": model.score(X, y),
+                "values": model.evaluations_ / len(y) ** 2,
             })  # fmt: skip
     return rows
 
@@ -112,11 +112,6 @@ def cached_fit(ctx: Context, size: float) -> Row:
         "cache_size": size, "processor_s": run.processor_median, "grown_mb": None if grown is None else grown / 1e6,
         "kernel_rows": run.result.evaluations_ / len(of.y),
     }  # fmt: skip
-
-
-def memory(ctx: Context) -> list[Row]:
-    """Time and memory of the default fit by `cache_size`, each size in a process of its own."""
-    return [ctx.fresh(cached_fit, size) for size in ctx.pick((8.0, 32.0, 128.0, 200.0, 512.0), (8.0,))]
 
 
 def algorithms(ctx: Context) -> list[Row]:
@@ -235,9 +230,12 @@ TASKS = {
         "The tables of docs/kernel-svm.md, processor seconds: which solver when, what `tol=None` saves, "
         "`kernel_search` beside `GridSearchCV`, time and memory by size of the cache, the batch perceptron by size of "
         "its cache and by algorithm, ten digits.",
-        {"caches": caches, "memory": memory, "algorithms": algorithms, "searches": searches,
-         "classes": classes, "solvers": solvers, "stopping": stopping, "few_rows": few_rows,
-         "probabilities": probabilities},
+        {
+            "caches": caches,
+            "memory": each_fresh(cached_fit, [(8.0,), (32.0,), (128.0,), (200.0,), (512.0,)], [(8.0,)]),
+            "algorithms": algorithms, "searches": searches, "classes": classes, "solvers": solvers,
+            "stopping": stopping, "few_rows": few_rows, "probabilities": probabilities,
+        },
         {
             "solvers": Table(
                 "Which solver when", _wide("solvers", ("dual", "nested-dual", "spatial-dual")),
