@@ -19,7 +19,8 @@ def write(folder: Path, tasks: Mapping[str, Task], *, quick: bool = False) -> No
     """Write both files; the picture needs matplotlib and is left out without it."""
     folder.mkdir(parents=True, exist_ok=True)
     newest = [item for name, task in tasks.items() for item in task.judged(recorded.newest(name, folder))]
-    draw([item for item in newest if isinstance(item, Ratio)], folder / "summary.png", quick=quick)
+    if ratios := [item for item in newest if isinstance(item, Ratio)]:
+        draw(ratios, folder / "summary.png", quick=quick)
     (folder / "summary.md").write_text(text(folder, tasks, quick=quick))
 
 

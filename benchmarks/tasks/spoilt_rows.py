@@ -15,12 +15,7 @@ from benchmarks.data.halves import names
 from benchmarks.data.sources import Draw, Split, drawn, two_classes
 from benchmarks.task import Content, Context, Limit, Row, Table, Task, mean_and_error, paired, quietly
 from widemargin.losses.risks import RISKS
-from widemargin_papers.baselines import (
-    CatoniRiskClassifier,
-    LDMClassifier,
-    MarginDistributionClassifier,
-    MedianOfMeansClassifier,
-)
+from widemargin_papers import baselines
 
 # --- which method withstands what -------------------------------------------------------------------------------------
 
@@ -88,11 +83,11 @@ def _robust_methods(split: Split, seed: int, kind: str, share: float) -> dict[st
         "logistic, columns clipped": make_pipeline(columns, plain),
         "MarginPursuit": wm.MarginPursuitClassifier(),
         "MarginPursuit, rows clipped": make_pipeline(rows, wm.MarginPursuitClassifier()),
-        "LDM": LDMClassifier(max_iter=200, random_state=seed),
-        "MarginDistribution": MarginDistributionClassifier(random_state=seed),
-        "CatoniRisk": CatoniRiskClassifier(),
-        "MedianOfMeans": MedianOfMeansClassifier(random_state=seed),
-        "MedianOfMeans, gradient": MedianOfMeansClassifier(method="gradient", random_state=seed),
+        "LDM": baselines.LDMClassifier(max_iter=200, random_state=seed),
+        "MarginDistribution": baselines.MarginDistributionClassifier(random_state=seed),
+        "CatoniRisk": baselines.CatoniRiskClassifier(),
+        "MedianOfMeans": baselines.MedianOfMeansClassifier(random_state=seed),
+        "MedianOfMeans, gradient": baselines.MedianOfMeansClassifier(method="gradient", random_state=seed),
     }
 
 
