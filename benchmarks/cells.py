@@ -49,20 +49,13 @@ class _Cells(string.Formatter):
 
 @dataclass(frozen=True)
 class Table:
-    """A table of the result page, and of any document that asks for it.
-
-    Attributes
-    ----------
-    title : str
-    rows : str or callable
-        The part whose rows it shows, or what makes them of the whole content.
-    columns : str
-        Headings between bars, each with how its cell is made of a row: `n | seconds: {median_s:.2f}`. A heading alone
-        shows the field of its name. Empty: every field of the rows.
-    """
+    """A table of the result page, and of any document that asks for it."""
 
     title: str
+    # The part whose rows it shows, or what makes them of the whole content.
     rows: str | Callable[[Content], Iterable[Mapping[str, Any]]]
+    # Headings between bars, each with how its cell is made of a row: `n | seconds: {median_s:.2f}`. A heading alone
+    # shows the field of its name. Empty: every field of the rows.
     columns: str = ""
 
     def markdown(self, content: Content) -> str:

@@ -121,47 +121,32 @@ class Timing:
 
 @dataclass(frozen=True)
 class Task:
-    """One benchmark.
+    """One benchmark."""
 
-    Attributes
-    ----------
-    question : str
-        What it answers, and on what; the first lines of its result page.
-    parts : mapping
-        What measures, by the name under which the result file keeps the rows.
-    tables : mapping
-        By the name that documents ask for; a name with a leading underscore is for the result page alone.
-    targets : callable
-        Ratios and limits of a content.
-    sentences : callable
-        Pairs of a document and a text that it has to say word for word.
-    subject, half
-        Which constants might have been chosen on the data, and which half of its data sets the task reads
-        (`benchmarks.data.halves`). Only what is measured on the reporting half, or has nothing to do with chosen
-        constants ("neutral"), may be claimed in the documentation.
-    peers : tuple of str
-        Distributions that are not in every environment of this library. What was recorded beside them is not replaced
-        by a run without.
-    threads : bool
-        Whether the parts themselves say how many threads are used; else it is one.
-    asked_only : bool
-        Whether it is left out where no task is named.
-    picture : callable, optional
-        Draws a content into a file.
-    """
-
+    # What it answers, and on what; the first lines of its result page.
     question: str
+    # What measures, by the name under which the result file keeps the rows.
     parts: Mapping[str, Callable[["Context"], Any]]
+    # By the name that documents ask for.
     tables: Mapping[str, Table] = field(default_factory=dict)
     targets: Callable[[Content], Iterable[Ratio | Limit]] = lambda content: ()
+    # Pairs of a document and a text that it has to say word for word.
     sentences: Callable[[Content], Iterable[tuple[str, str]]] = lambda content: ()
+    # Which constants might have been chosen on the data, and which half of its data sets the task reads (see
+    # `benchmarks.data.halves`). Only what is measured on the reporting half, or has nothing to do with chosen
+    # constants ("neutral"), may be claimed in the documentation.
     subject: str = "goals"
     half: Half | Literal["neutral"] = REPORTING
+    # Distributions that are not in every environment of this library. What was recorded beside them is not replaced
+    # by a run without.
     peers: tuple[str, ...] = ()
     repeats: int = 5
+    # Whether the parts themselves say how many threads are used; else it is one.
     threads: bool = False
     processes: int = 1
+    # Whether it is left out where no task is named.
     asked_only: bool = False
+    # Draws a content into a file.
     picture: Callable[[Content, Path], None] | None = None
 
     def judged(self, content: Content) -> list[Ratio | Limit]:
