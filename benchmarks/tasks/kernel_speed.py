@@ -73,11 +73,8 @@ def to_the_error(ctx: Context, name: str, seed: int, solver: str) -> Row:
 
 def runs_of(ctx: Context, names: Mapping[str, int]) -> list[Row]:
     """Every split, in turn over the solvers."""
-    solvers = [*OURS, *peers(ctx, *PEERS)]
-    return [
-        ctx.fresh(to_the_error, name, seed, solver)
-        for name, splits in names.items() for seed in range(ctx.pick(splits, 2)) for solver in solvers
-    ]  # fmt: skip
+    seeds = [(name, seed) for name, splits in names.items() for seed in range(ctx.pick(splits, 2))]
+    return [ctx.fresh(to_the_error, *case, solver) for case in seeds for solver in (*OURS, *peers(ctx, *PEERS))]
 
 
 def by_solver(content: Content) -> list[Row]:
@@ -144,14 +141,17 @@ ON_DEVICE = "torch:cuda"
 TEN, GRID = "mnist, ten classes", "a9a, 16,100 rows, 50 C, 10 folds"
 
 
-def _run(of: KernelTask, n_new: int, count: int, make: Callable[[], Any]) -> Row:
-    """A fit and predictions of new rows; the second ones, as the first may pack the support vectors."""
+def _run(case: str, solver: str, of: KernelTask, count: int, make: Callable[[], Any]) -> Row:
+    """A fit and predictions of 10,000 new rows; the second ones, as the first may pack the support vectors."""
     with threadpool_limits(count), quietly():
         fitted = timed(model := make(), of)
-        new = of.X_test[:n_new]
+        new = of.X_test[:10_000]
         predicted = [Timing.of(partial(model.predict, new)).median for _ in range(2)]
         one = min(Timing.of(partial(model.predict, new[:1])).median for _ in range(20))
-    return {"threads": count, **fitted, "predict_s": round(predicted[1], 4), "one_row_ms": round(1000 * one, 2)}
+    return {
+        "case": case, "solver": solver, "threads": count, **fitted, "predict_s": round(predicted[1], 4),
+        "one_row_ms": round(1000 * one, 2),
+    }  # fmt: skip
 
 
 def by_threads(ctx: Context) -> list[Row]:
@@ -167,15 +167,14 @@ def forest(ctx: Context) -> list[Row]:
 def _by_threads(ctx: Context, name: str, counts: Sequence[int], others: Sequence[str]) -> list[Row]:
     of, rows = task(ctx, name), []
     for precision in ("single", "double"):  # compiles
-        fit(some(of, min(12_000, of.y.shape[0])), solver_options={"precision": precision})
-    ours = partial(KernelSVC, C=of.C, gamma=of.gamma, tol=of.tol, random_state=0)
+        fit(some(of, 12_000), solver_options={"precision": precision})
+    settings: Row = {"C": of.C, "gamma": of.gamma, "tol": of.tol}
     for count in sorted({count for count in counts if count <= cpu_count()}):
-        rows.append({"case": name, "solver": "KernelSVC"} | _run(of, 10_000, count, ours))
+        rows.append(_run(name, "KernelSVC", of, count, partial(KernelSVC, random_state=0, **settings)))
         for peer_name in others:
             importlib.import_module("daal4py").daalinit(count)
             maker = importlib.import_module("sklearnex.svm").SVC
-            theirs = partial(maker, C=of.C, gamma=of.gamma, tol=of.tol, cache_size=2000.0)
-            rows.append({"case": name, "solver": peer_name} | _run(of, 10_000, count, theirs))
+            rows.append(_run(name, peer_name, of, count, partial(maker, cache_size=2000.0, **settings)))
     return rows
 
 
@@ -186,25 +185,22 @@ def on_device(ctx: Context) -> list[Row]:
     digits = ctx.load("mnist")
     images = [digits.X.astype(np.float32), digits.digit, digits.X_test.astype(np.float32), digits.digit_test]
     tasks, threads = {name: task(ctx, name) for name in ("a9a", "mnist", "covtype")}, cpu_count()
-    tasks[TEN] = KernelTask(*(part[:1000] if ctx.quick else part for part in images), 0.02, 10.0)
+    tasks[TEN] = KernelTask(*(part[: ctx.pick(None, 1000)] for part in images), 0.02, 10.0)
     for name, of in tasks.items():
         make = partial(KernelSVC, C=of.C, gamma=of.gamma, tol=of.tol, random_state=0, solver_options=options)
         try:
-            _run(some(of, min(3000, of.y.shape[0])), 100, threads, make)
+            _run(name, solver, some(of, 3000, n_test=100), threads, make)
         except CapabilityError as error:
             print(f"no fits on a GPU: {error}")
             return []
-        rows.append({"case": name, "solver": solver} | _run(of, 10_000, threads, make))
+        rows.append(_run(name, solver, of, threads, make))
     adult = some(tasks["a9a"], ctx.pick(16_100, 300))
     timing = Timing.of(lambda: kernel_search(
         KernelSVC(solver_options=options), adult.X, adult.y, Cs=np.logspace(-2, 3, 50), gammas=[adult.gamma],
         n_rows=None, n_folds=10, refit=False, random_state=0,
     ))  # fmt: skip
-    return [*rows, {
-        "case": GRID, "solver": solver, "threads": threads, "wall_s": round(timing.median, 3),
-        "processor_s": round(timing.processor_median, 3), "predict_s": None, "one_row_ms": None, "test_error": None,
-        "support": None,
-    }]  # fmt: skip
+    search = {"case": GRID, "solver": solver, "threads": threads, "wall_s": round(timing.median, 3)}
+    return [*rows, search | {"processor_s": round(timing.processor_median, 3)}]
 
 
 def _all_runs(content: Content) -> list[Row]:
@@ -217,9 +213,9 @@ def _by_cores(content: Content) -> Iterable[Row]:
     if max(row["threads"] for row in rows) < max(COUNTS):
         return
     for (case, solver), here in grouped(rows, "case", "solver"):
-        yield {"case": case, "solver": solver, "predict_s": min(row["predict_s"] for row in here)} | {
-            f"on_{count}": next((row["wall_s"] for row in here if row["threads"] == count), None) for count in COUNTS
-        }
+        best = min(row["predict_s"] for row in here)
+        fits = {f"on_{row['threads']}": row["wall_s"] for row in here}
+        yield {"case": case, "solver": solver, "predict_s": best} | fits
 
 
 def _thread_targets(content: Content) -> Iterable[Ratio | Limit]:
