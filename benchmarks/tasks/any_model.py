@@ -56,6 +56,10 @@ class Goals(NamedTuple):
     constraint: Callable[[float], Any]
     names: Mapping[str, str]
 
+    def at(self, level: float) -> Goal:
+        """Ours: the least error under the constraint."""
+        return Goal(minimize=error_rate(), subject_to=[self.constraint(level)])
+
 
 RECALL_FLOOR = "recall floor"
 
@@ -118,22 +122,17 @@ Method = Callable[[People, People, Goals, float], Any]
 """Trained on the first rows to a goal at a level: the probability that each of the second is called positive."""
 
 
-def _goal(goals: Goals, level: float) -> Goal:
-    return Goal(minimize=error_rate(), subject_to=[goals.constraint(level)])
-
-
-def _ours(make: Callable[..., Any], *, aware: bool = False) -> Method:
-    def method(train: People, test: People, goals: Goals, level: float) -> Any:
-        clf = make(booster(), _goal(goals, level), random_state=0, on_infeasible="warn")
-        clf.fit(train.X, train.y, populations=train.table)
-        return clf.predict(test.X, *([test.table] if aware else []))
-
-    return method
+def _ours(
+    train: People, test: People, goals: Goals, level: float, *, make: Callable[..., Any], aware: bool = False
+) -> Any:
+    clf = make(booster(), goals.at(level), random_state=0, on_infeasible="warn")
+    clf.fit(train.X, train.y, populations=train.table)
+    return clf.predict(test.X, *([test.table] if aware else []))
 
 
 def _linear(train: People, test: People, goals: Goals, level: float) -> Any:
     bins = KBinsDiscretizer(10, encode="onehot", quantile_method="averaged_inverted_cdf")
-    rule = RateConstrainedClassifier(_goal(goals, level), on_infeasible="warn", random_state=0)
+    rule = RateConstrainedClassifier(goals.at(level), on_infeasible="warn", random_state=0)
     rule.fit(bins.fit_transform(train.X), train.y, populations=train.table)
     return rule.predict(bins.transform(test.X))
 
@@ -178,23 +177,19 @@ def _error_parity(train: People, test: People, goals: Goals, level: float) -> An
     return np.mean([chosen.predict(test.X, group=test.code) for _ in range(DRAWS)], axis=0)
 
 
-def _oxonfair(groups: str) -> Method:
+def _oxonfair(train: People, test: People, goals: Goals, level: float, *, groups: str) -> Any:
     """With groups that are "seen" or "guessed" at prediction, or a recall floor with "none"."""
+    from oxonfair import FairPredictor, group_metrics
 
-    def method(train: People, test: People, goals: Goals, level: float) -> Any:
-        from oxonfair import FairPredictor, group_metrics
-
-        scorer, held = _held_out(train)
-        given = [{"data": rows.X, "target": rows.y} | ({} if groups == "none" else {"groups": rows.code})
-                 for rows in (held, test)]  # fmt: skip
-        known: dict[str, dict[str, Any]] = {"seen": {}, "none": {"groups": None}}
-        if groups == "guessed":
-            known["guessed"] = {"inferred_groups": booster().fit(train.X, train.code)}
-        chosen, bound = FairPredictor(scorer, given[0], **known[groups]), 1.0 - level if groups == "none" else level
-        chosen.fit(group_metrics.accuracy, getattr(group_metrics, goals.names["oxonfair"]), bound)
-        return np.ravel(chosen.predict(given[1]))
-
-    return method
+    scorer, held = _held_out(train)
+    given = [{"data": rows.X, "target": rows.y} | ({} if groups == "none" else {"groups": rows.code})
+             for rows in (held, test)]  # fmt: skip
+    known: dict[str, dict[str, Any]] = {"seen": {}, "none": {"groups": None}}
+    if groups == "guessed":
+        known["guessed"] = {"inferred_groups": booster().fit(train.X, train.code)}
+    chosen, bound = FairPredictor(scorer, given[0], **known[groups]), 1.0 - level if groups == "none" else level
+    chosen.fit(group_metrics.accuracy, getattr(group_metrics, goals.names["oxonfair"]), bound)
+    return np.ravel(chosen.predict(given[1]))
 
 
 def _fairgbm(train: People, test: People, goals: Goals, level: float) -> Any:
@@ -228,41 +223,42 @@ class Comparison(NamedTuple):
     peers: Mapping[str, tuple[str, Method]]
 
 
-REDUCTION, ONE_RUN = (_ours(partial(GoalReduction, one_run=one_run)) for one_run in (False, True))
+REDUCTION, ONE_RUN = (partial(_ours, make=partial(GoalReduction, one_run=one_run)) for one_run in (False, True))
 BY_GROUP = partial(GoalThresholdClassifier, cv=5, per_population="group")
+REDUCTION_BY_GROUP = partial(GoalReduction, one_run=False, per_population="group")
 BLIND = Comparison(
     "Group unseen at prediction", "one run",
     {
         "linear": _linear, "reduction": REDUCTION, "one run": ONE_RUN,
-        "guessed groups": _ours(partial(BY_GROUP, group_estimator=booster())),
+        "guessed groups": partial(_ours, make=partial(BY_GROUP, group_estimator=booster())),
     },
     {
         "fairlearn ExponentiatedGradient": ("fairlearn", _exponentiated_gradient),
-        "OxonFair, inferred groups": ("oxonfair", _oxonfair("guessed")),
+        "OxonFair, inferred groups": ("oxonfair", partial(_oxonfair, groups="guessed")),
         "FairGBM": ("fairgbm", _fairgbm),
     },
 )  # fmt: skip
 AWARE = Comparison(
     "Group seen at prediction", "thresholds by group",
     {
-        "thresholds by group": _ours(BY_GROUP, aware=True),
-        "reduction by group": _ours(partial(GoalReduction, one_run=False, per_population="group"), aware=True),
+        "thresholds by group": partial(_ours, make=BY_GROUP, aware=True),
+        "reduction by group": partial(_ours, make=REDUCTION_BY_GROUP, aware=True),
     },
     {
         "fairlearn ThresholdOptimizer": ("fairlearn", _threshold_optimizer),
         "error-parity": ("error_parity", _error_parity),
-        "OxonFair": ("oxonfair", _oxonfair("seen")),
+        "OxonFair": ("oxonfair", partial(_oxonfair, groups="seen")),
     },
 )  # fmt: skip
 FLOOR = Comparison(
     "Recall floor", "threshold",
     {
         "linear": _linear, "reduction": REDUCTION, "one run": ONE_RUN,
-        "threshold": _ours(partial(GoalThresholdClassifier, cv=5)),
+        "threshold": partial(_ours, make=partial(GoalThresholdClassifier, cv=5)),
     },
     {
         "scikit-learn TunedThresholdClassifierCV": ("sklearn", _tuned_threshold),
-        "OxonFair": ("oxonfair", _oxonfair("none")),
+        "OxonFair": ("oxonfair", partial(_oxonfair, groups="none")),
     },
 )  # fmt: skip
 NO_GOAL = "no goal"
@@ -273,16 +269,12 @@ WITHOUT_LEVEL = {NO_GOAL, "fairlearn ThresholdOptimizer"}
 def measured(called: Floats, test: People, kind: str) -> tuple[float, float]:
     """Error, and by how much the rates of the two groups differ; of a recall floor the share that is missed."""
     error = float(np.where(test.y == 1, 1.0 - called, called).mean())
-
-    def differ(rows: Any) -> float:
-        return abs(float(called[rows & test.first].mean() - called[rows & ~test.first].mean()))
-
     if kind == RECALL_FLOOR:
         return error, float(1.0 - called[test.y == 1].mean())
-    if kind == "demographic parity":
-        return error, differ(test.y >= 0)
-    positives = differ(test.y == 1)
-    return error, positives if kind == "equal opportunity" else max(positives, differ(test.y == 0))
+    # The rows on which rates of the groups are compared: all, the positive ones, or these and the negative ones.
+    compared = {"demographic parity": [test.y >= 0], "equal opportunity": [test.y == 1]}
+    every = compared.get(kind, [test.y == 1, test.y == 0])
+    return error, max(abs(float(called[of & test.first].mean() - called[of & ~test.first].mean())) for of in every)
 
 
 def points(name: str, context: Context) -> list[Row]:
