@@ -67,15 +67,10 @@ def smo_pairs() -> Action:
     return run
 
 
-def kernel_rows() -> Action:
-    """64 rows of a Gaussian kernel with 5,000 dense rows of 100 columns, float32."""
-    rows = _kernel_rows(_clouds(5000, 100)[0])
-    return lambda: rows.block(np.arange(64))
-
-
-def kernel_rows_of_bits() -> Action:
-    """64 rows of a Gaussian kernel with 5,000 sparse rows of 0 and 1."""
-    rows = _kernel_rows(_adult(5000).X.toarray().astype(np.float32))
+def kernel_rows(kind: str) -> Action:
+    """64 rows of a Gaussian kernel with 5,000 rows: dense ones of 100 columns, float32, or sparse ones of 0 and 1."""
+    X = _clouds(5000, 100)[0] if kind == "dense" else _adult(5000).X.toarray().astype(np.float32)
+    rows = _kernel_rows(X)
     return lambda: rows.block(np.arange(64))
 
 
@@ -239,8 +234,8 @@ KERNELS: dict[str, Callable[[], Action]] = {
     "water level": water_level,
     "SDCA epochs, CSR": sdca_epoch,
     "SMO pair steps": smo_pairs,
-    "kernel rows, dense": kernel_rows,
-    "kernel rows, 0/1": kernel_rows_of_bits,
+    "kernel rows, dense": partial(kernel_rows, "dense"),
+    "kernel rows, 0/1": partial(kernel_rows, "0/1"),
     "row products, CSR": row_products,
     "band Gram": band_gram,
     "smooth sums": smoothed_hinges,
