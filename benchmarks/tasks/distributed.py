@@ -47,18 +47,15 @@ def fit_blocks(goal: Any, blocks: BlockMap, options: Row | None = None, **more: 
         return model
 
 
-def _first_step(problem: Any, gap: float = 1e-6, solver: Any = newton) -> Any:
-    """The convex step from nothing."""
-    at = problem.scores(np.zeros(problem.n_features), problem.constant_start(1.0))
-    return solver.solve(problem.majorise(at), tol=gap)
-
-
-def _problem_of(goal: Goal, blocks: BlockMap) -> Any:
-    """The ramp problem over blocks of rows with the labels 1 and -1, with the default regulariser."""
+def _one_step(goal: Goal, blocks: BlockMap, gap: float, solver: Any = newton) -> tuple[Any, int]:
+    """A convex step from nothing, with the default regulariser, over rows with the labels 1 and -1; and its looks."""
     labels = Labels((-1.0, 1.0), goal, {})
     found, (counts, tied) = blocks.sum(block_survey), counted_goal(blocks, labels)
     lam = 10.0 / found.weight
-    return blocked_problem(blocks, labels, counts, tied, found, lam=lam, fit_intercept=True, scratch=None)
+    problem = blocked_problem(blocks, labels, counts, tied, found, lam=lam, fit_intercept=True, scratch=None)
+    at = problem.scores(np.zeros(problem.n_features), problem.constant_start(1.0))
+    step = solver.solve(problem.majorise(at), tol=gap)
+    return step, problem.rows.n_passes
 
 
 def overhead(ctx: Context) -> list[Row]:
@@ -105,10 +102,9 @@ def passes(ctx: Context) -> list[Row]:
         task = ctx.load(PEOPLE)(n, m)
         recipes = recipes_of(task)
         for gap in ctx.pick(GAPS, GAPS[1:3]):
-            problem = _problem_of(task.goal, SerialMap(recipes))
-            _first_step(problem, gap)
+            _, looks = _one_step(task.goal, SerialMap(recipes), gap)
             model = fit_blocks(task.goal, SerialMap(recipes), {"tol": gap})
-            rows += [{"what": "one step", "n": n, "m": m, "gap": gap, "passes": problem.rows.n_passes},
+            rows += [{"what": "one step", "n": n, "m": m, "gap": gap, "passes": looks},
                      {"what": "fit", "n": n, "m": m, "gap": gap, "passes": model.n_passes_}]  # fmt: skip
     return rows
 
@@ -122,9 +118,7 @@ def features(ctx: Context) -> list[Row]:
         for gap in (gap for gap in GAPS[:3] if gap >= least):
             row: Row = {"rows": kind, "n": n, "d": d, "m": m, "gap": gap}
             for name, solver in (("bundle", level_method), ("newton", newton)):
-                problem = _problem_of(task.goal, SerialMap(recipes))
-                _first_step(problem, gap, solver)
-                row[name] = problem.rows.n_passes
+                _, row[name] = _one_step(task.goal, SerialMap(recipes), gap, solver)
             rows.append(row)
     return rows
 
@@ -162,12 +156,7 @@ def linear(ctx: Context) -> list[Row]:
     return rows
 
 
-CALLS = (
-    (PEOPLE, 142, 130_000),
-    ("drawn: dense", 100, 65_536),
-    ("drawn: dense", 500, 32_768),
-    ("drawn: dense", 1000, 32_768),
-)
+CALLS = ((PEOPLE, 142, 130_000), *(("drawn: dense", d, n) for d, n in ((100, 65_536), (500, 32_768), (1000, 32_768))))
 """Rows, columns, and how many rows."""
 
 
@@ -179,14 +168,12 @@ def costs(ctx: Context) -> list[Row]:
         task = ctx.load(name)(n, 4 if name == PEOPLE else d)
         X = task.X if name == PEOPLE else task.X.astype(np.float32)
         blocks = CountedMap(labelled_rows(X, task.y, populations=task.populations, block_rows=16_384))
-        problem = _problem_of(task.goal, blocks)
-        _first_step(problem, 1e-2)  # compiles
+        _one_step(task.goal, blocks, 1e-2)  # compiles
         blocks.seconds.clear()
-        before = problem.rows.n_passes
-        step = _first_step(problem, 1e-4)
+        step, looks = _one_step(task.goal, blocks, 1e-4)
         passes = {call: 1e9 * blocks.each(call) / n for call in ("slopes", "move", "settle", "smooth")}
         what = "CSR, 19 of 142 stored" if name == PEOPLE else f"dense float32, {d} features"
-        rows.append({"rows": what, "n": n, **passes, "newton": step.n_iter, "looks": problem.rows.n_passes - before})
+        rows.append({"rows": what, "n": n, **passes, "newton": step.n_iter, "looks": looks})
     return rows
 
 

@@ -96,36 +96,34 @@ def _audit_blocks(n: int) -> Callable[[], Any]:
     return lambda: audit_stream(blocks(), GOAL, classes=(0, 1))
 
 
-def _doublings(first: int, times: int = 4) -> tuple[int, ...]:
-    return tuple(first * 2**k for k in range(times + 1))
-
-
 class Axis(NamedTuple):
-    """What is measured against which sizes; of how many numbers the data are, by size."""
+    """What is measured, its first size and that of a quick run, and of how many numbers the data are, by size."""
 
     what: str
-    sizes: Sequence[int]
+    first: int
+    small: int
     prepare: Callable[[int], Callable[[], Any]]
     numbers: Callable[[int], int]
 
 
+DOUBLINGS = (1, 2, 4, 8, 16)
 AXES = {
-    "rows": Axis("RateConstrainedClassifier.fit, rows (30 columns)", _doublings(25_000), lambda n: _trained(n, 30),
-                 lambda n: 30 * n),
-    "columns": Axis("RateConstrainedClassifier.fit, columns (20,000 rows)", _doublings(32),
+    "rows": Axis("RateConstrainedClassifier.fit, rows (30 columns)", 25_000, 500,
+                 lambda n: _trained(n, 30), lambda n: 30 * n),
+    "columns": Axis("RateConstrainedClassifier.fit, columns (20,000 rows)", 32, 4,
                     lambda d: _trained(20_000, d), lambda d: 20_000 * d),
-    "constraints": Axis("RateConstrainedClassifier.fit, constraints (100,000 rows, 20 columns)", _doublings(4),
+    "constraints": Axis("RateConstrainedClassifier.fit, constraints (100,000 rows, 20 columns)", 4, 2,
                         lambda m: _trained(100_000, 20, m), lambda m: 100_000 * 20),
-    "groups": Axis("thresholds by group, groups (32,000 rows)", _doublings(2), _thresholds, lambda g: 32_000),
-    "kernel rows": Axis("KernelSVC.fit, rows (10 columns)", _doublings(2000), _kernel_fit, lambda n: 10 * n),
-    "kernel columns": Axis("KernelSVC.fit, columns (8,000 rows)", _doublings(64), lambda d: _kernel_fit(8000, d),
-                           lambda d: 8000 * d),
+    "groups": Axis("thresholds by group, groups (32,000 rows)", 2, 2, _thresholds, lambda g: 32_000),
+    "kernel rows": Axis("KernelSVC.fit, rows (10 columns)", 2000, 200, _kernel_fit, lambda n: 10 * n),
+    "kernel columns": Axis("KernelSVC.fit, columns (8,000 rows)", 64, 4,
+                           lambda d: _kernel_fit(8000, d), lambda d: 8000 * d),
     "support vectors": Axis("KernelSVC.predict of 10,000 rows, training rows (their support vectors are a share)",
-                            _doublings(1000), _kernel_predictions, lambda n: 10 * n),
-    "labels": Axis("MultiLabelSVC.fit, labels (1,000 rows, a tree of labels)", _doublings(8),
+                            1000, 200, _kernel_predictions, lambda n: 10 * n),
+    "labels": Axis("MultiLabelSVC.fit, labels (1,000 rows, a tree of labels)", 8, 4,
                    lambda k: _label_sets(1000, 20, k, 0.5, 0.8, edges="tree", C=1.0), lambda k: 1000 * (20 + k)),
-    "audited rows": Axis("audit, rows", _doublings(250_000), _audit, lambda n: 2 * n),
-    "rows audited in blocks": Axis("audit_stream, rows, drawn as it goes", _doublings(250_000), _audit_blocks,
+    "audited rows": Axis("audit, rows", 250_000, 1000, _audit, lambda n: 2 * n),
+    "rows audited in blocks": Axis("audit_stream, rows, drawn as it goes", 250_000, 1000, _audit_blocks,
                                    lambda n: 2 * n),
 }  # fmt: skip
 
@@ -134,7 +132,7 @@ def measured(ctx: Context, name: str, size: int) -> Row:
     """One size in a process of its own; the smallest one compiles first."""
     axis = AXES[name]
     with quietly():
-        axis.prepare(axis.sizes[0] if not ctx.quick else size)()
+        axis.prepare(ctx.pick(axis.first, size))()
         run = axis.prepare(size)
         _, grown = resident_growth(run)
     timing = ctx.clock({"run": run}, warm_up=False)["run"]
@@ -142,11 +140,6 @@ def measured(ctx: Context, name: str, size: int) -> Row:
         "axis": name, "size": size, "processor_s": min(timing.processor),
         "grown_mb": None if grown is None else round(grown / 1e6, 1), "data_mb": round(8e-6 * axis.numbers(size), 1),
     }  # fmt: skip
-
-
-SMALL = {"rows": 500, "columns": 4, "constraints": 2, "groups": 2, "kernel rows": 200, "kernel columns": 4,
-         "support vectors": 200, "labels": 4, "audited rows": 1000, "rows audited in blocks": 1000}  # fmt: skip
-"""Of a quick run."""
 
 
 def thread(ctx: Context) -> list[Row]:
@@ -339,7 +332,7 @@ def _picture(content: Mapping[str, Any], path: Path) -> None:
         sizes = np.array([row["size"] for row in rows])
         axes.loglog(sizes / sizes[0], [row["processor_s"] for row in rows], marker="o", label=name)
     axes.set(xlabel="size, in multiples of the smallest", ylabel="processor seconds")
-    axes.set_xticks(_doublings(1), [str(k) for k in _doublings(1)], minor=False)
+    axes.set_xticks(DOUBLINGS, [str(times) for times in DOUBLINGS])
     axes.legend(fontsize=8, ncols=2)
     figure.savefig(path, dpi=110)
 
@@ -360,7 +353,8 @@ TASKS = {
         {
             "thread": thread,
             "growth": each_fresh(
-                measured, [(name, size) for name, axis in AXES.items() for size in axis.sizes], [*SMALL.items()]
+                measured, [(name, times * axis.first) for name, axis in AXES.items() for times in DOUBLINGS],
+                [(name, axis.small) for name, axis in AXES.items()],
             ),
             "delays": each_fresh(late, [(0.0,), (0.01,), (0.02,), (0.05,)], [(0.0,), (0.001,)]),
             "many labels": each_fresh(many_labels_of, [(25_000,), (100_000,)], [(300,)]),
