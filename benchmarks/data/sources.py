@@ -184,11 +184,6 @@ def _svmlight(path: str, columns: int, folder: Path | None) -> Rows:
     return X.toarray(), y.astype(np.int64)
 
 
-def _bunch(load: Callable[[], Any], folder: Path | None) -> Rows:
-    bunch = load()
-    return bunch.data, bunch.target.astype(np.int64)
-
-
 SOURCES: dict[str, Source] = {
     "a9a": _a9a,
     "adult": _adult,
@@ -199,8 +194,8 @@ SOURCES: dict[str, Source] = {
     "letter": partial(_svmlight, "multiclass/letter.libsvm.gz", 16),
     "mushrooms": partial(_svmlight, "binary/mushrooms.libsvm.gz", 112),
     "mnist": lambda folder: papers.synthetic_digits(QUICK_ROWS) if folder is None else papers.load_mnist(folder),
-    "breast cancer": partial(_bunch, load_breast_cancer),
-    "digits": partial(_bunch, load_digits),
+    "breast cancer": lambda folder: load_breast_cancer(return_X_y=True),
+    "digits": lambda folder: load_digits(return_X_y=True),
     "drawn: people of a9a": lambda folder: partial(goal_rows.resampled_task, _a9a(folder)),
     "drawn: dense": lambda folder: goal_rows.dense_task,
     "drawn: words": lambda folder: goal_rows.text_task,
