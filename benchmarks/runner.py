@@ -166,8 +166,11 @@ def _chosen(options: argparse.Namespace, tasks: Mapping[str, Task]) -> dict[str,
     """The parts of every task that was asked for."""
     if options.jobs > 1 and not options.quick:
         raise SystemExit(f"--jobs is {options.jobs}: tasks side by side disturb each other's times. Add --quick.")
+    by_default = [name for name in tasks if not tasks[name].asked_only]
+    if options.quick:  # of those that show the same tables of other data one will do
+        by_default = list({id(tasks[name].tables): name for name in by_default}.values())
     wanted: dict[str, list[str]] = {}
-    for word in options.tasks or _by_default(tasks, quick=options.quick):
+    for word in options.tasks or by_default:
         name, _, part = word.partition(":")
         if name not in tasks:
             raise SystemExit(f"There is no benchmark {name}. Name some of: {', '.join(tasks)}.")
@@ -175,12 +178,6 @@ def _chosen(options: argparse.Namespace, tasks: Mapping[str, Task]) -> dict[str,
             raise SystemExit(f"{name} has no part {part}. Name some of: {', '.join(tasks[name].parts)}.")
         wanted.setdefault(name, []).extend([part] if part else tasks[name].parts)
     return {name: list(dict.fromkeys(parts)) for name, parts in wanted.items() if name not in options.skip}
-
-
-def _by_default(tasks: Mapping[str, Task], *, quick: bool) -> list[str]:
-    """What runs where no task is named; of those that show the same tables of other data, a quick run needs one."""
-    named = [name for name in tasks if not tasks[name].asked_only]
-    return list({id(tasks[name].tables): name for name in named}.values()) if quick else named
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -162,19 +162,13 @@ class Task:
         return []
 
     def table(self, name: str) -> Table:
-        """A table by its name; "targets" is there for every task."""
-        return _targets_of(self) if name == "targets" else self.tables[name]
+        """A table by its name; "targets" is there for every task: what was asked for and what was measured."""
+        if name == "targets":
+            return Table("Targets", self._beside_targets, "what | measured | target | reached")
+        return self.tables[name]
 
-    def lacking(self) -> list[str]:
-        """Peers that are not installed here."""
-        return [name for name in self.peers if version_of(name) is None]
-
-
-def _targets_of(task: Task) -> Table:
-    """What was asked for and what was measured."""
-
-    def rows(content: Content) -> Iterable[Row]:
-        for item in task.judged(content):
+    def _beside_targets(self, content: Content) -> Iterable[Row]:
+        for item in self.judged(content):
             if isinstance(item, Limit):
                 yield {"what": item.what, "measured": f"{item.measured:.3g} {item.unit}".rstrip(),
                        "target": item.asked, "reached": item.reached}  # fmt: skip
@@ -183,7 +177,9 @@ def _targets_of(task: Task) -> Table:
                        "measured": f"{item.value:.1f}", "target": f"at least {item.target:g}",
                        "reached": item.reached}  # fmt: skip
 
-    return Table("Targets", rows, "what | measured | target | reached")
+    def lacking(self) -> list[str]:
+        """Peers that are not installed here."""
+        return [name for name in self.peers if version_of(name) is None]
 
 
 @dataclass(frozen=True)
