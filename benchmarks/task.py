@@ -23,7 +23,7 @@ from unittest.mock import patch
 from threadpoolctl import threadpool_limits
 
 from benchmarks.cells import Content, MissingPartError, Parts, Row, Table
-from benchmarks.data.halves import REPORTING, Half, check
+from benchmarks.data.halves import Half, check
 from benchmarks.machine import ROOT, version_of
 
 __all__ = [
@@ -136,7 +136,7 @@ class Task:
     # `benchmarks.data.halves`). Only what is measured on the reporting half, or has nothing to do with chosen
     # constants ("neutral"), may be claimed in the documentation.
     subject: str = "goals"
-    half: Half | Literal["neutral"] = REPORTING
+    half: Half | Literal["neutral"] = "reporting"
     # Distributions that are not in every environment of this library. What was recorded beside them is not replaced
     # by a run without.
     peers: tuple[str, ...] = ()

@@ -11,7 +11,7 @@ from joblib import Parallel, delayed
 from scipy.stats import binom
 from sklearn.linear_model import LogisticRegression
 
-from benchmarks.data.halves import names
+from benchmarks.data.halves import HALVES
 from benchmarks.data.sources import OUTCOMES, People, encoded
 from benchmarks.task import Content, Context, Limit, Row, Table, Task, grouped, mean_and_error, quietly
 from benchmarks.tasks.group_thresholds import FirstColumn
@@ -225,7 +225,7 @@ def costs(ctx: Context) -> list[Row]:
     """By table, form and goal: what a proof costs beside a choice by estimate, refusals, and broken goals."""
     rows: list[Row] = []
     draws = ctx.pick(20, 1)
-    for name in names("proofs", ctx.task.half):
+    for name in HALVES["proofs"][ctx.task.half]:
         data = _populations(ctx, name)
         for form, title in product(("one threshold", "per population"), list(COSTED)[: ctx.pick(None, 1)]):
             every = Parallel(n_jobs=ctx.pick(-1, 1))(

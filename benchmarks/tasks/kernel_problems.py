@@ -3,7 +3,6 @@
 import math
 import multiprocessing
 import statistics
-import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -17,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from benchmarks.data.halves import Half, half_of
-from benchmarks.task import Content, Context, Row, Table, Task
+from benchmarks.task import Content, Context, Row, Table, Task, Timing
 from benchmarks.tasks._kernels import rows_of
 from widemargin import KernelSVC
 
@@ -148,17 +147,17 @@ def measured(problem: Problem, solver: str, ctx: Context) -> Row | None:
     def child() -> None:
         warnings.simplefilter("ignore")
         X, y = problem.draw(ctx)
-        spent: list[float] = []
+        timing = Timing()
+        spent = timing.processor
         try:
             # Short fits are repeated until their least time settles; long ones vary little. A first fit may compile.
             while len(spent) < 2 or (sum(spent[1:]) < 1.0 and (len(spent) < ctx.repeats or sum(spent[1:]) < 0.3)):
                 if sum(spent) > LONG:
                     break
-                start = time.process_time()
-                model = fit(problem, X, y, solver)
-                spent.append(time.process_time() - start)
+                timing.add(partial(fit, problem, X, y, solver))
         except ValueError:  # rows that the solver cannot put in spatial order
             return
+        model = timing.result
         known = {"seconds": min(spent), "columns": X.shape[1], "classes": len(model.classes_)}
         known |= {"support": len(model.support_), "chosen": getattr(model, "solver_", solver)}
         if isinstance(model, KernelSVC):

@@ -13,7 +13,7 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.utils import check_random_state
 
 import widemargin as wm
-from benchmarks.data.halves import names
+from benchmarks.data.halves import HALVES
 from benchmarks.data.sources import Draw, drawn, two_classes
 from benchmarks.task import Content, Context, Limit, Row, Table, Task, mean_and_error, paired, quietly
 
@@ -57,7 +57,7 @@ def _probabilities(estimator: Any, X: Any, y: npt.NDArray[np.int64], seed: int) 
 def rankings(ctx: Context) -> dict[str, dict[str, dict[str, list[float]]]]:
     """Average precision of every ranking, by data set and seed."""
     cleanlab, found = ctx.peer("cleanlab.rank"), {}
-    for name in names("suspects", "reporting")[: ctx.pick(None, 3)]:
+    for name in HALVES["suspects"]["reporting"][: ctx.pick(None, 3)]:
         split, of = _split(ctx, name), {}
         for seed in range(ctx.pick(SEEDS, 2)):
             X, right, _, _ = split(seed)

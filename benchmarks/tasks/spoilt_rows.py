@@ -11,7 +11,7 @@ from sklearn.preprocessing import FunctionTransformer, RobustScaler
 from sklearn.svm import LinearSVC
 
 import widemargin as wm
-from benchmarks.data.halves import names
+from benchmarks.data.halves import HALVES
 from benchmarks.data.sources import Draw, Split, drawn, two_classes
 from benchmarks.task import Content, Context, Limit, Row, Table, Task, mean_and_error, paired, quietly
 from widemargin.losses.risks import RISKS
@@ -23,7 +23,9 @@ LOGISTIC = "LogisticRegression"
 TRAIN_ROWS, TEST_ROWS = 4000, 20_000
 SEEDS = 5
 SHARES = (0.1, 0.2)
-KINDS = ("labels", "tails", "times 3", "times 20")
+ROBUST_CASES = {"clean 0": ("clean", 0.0)} | {
+    f"{kind} {share:g}": (kind, share) for kind in ("labels", "tails", "times 3", "times 20") for share in SHARES
+}
 
 
 def _splits(ctx: Context, name: str) -> Draw:
@@ -117,10 +119,9 @@ def _errors(
 
 def robustness(ctx: Context) -> Errors:
     """Test errors of every method, for every data set of the half, kind, share and seed."""
-    every = {"clean 0": ("clean", 0.0)} | {f"{kind} {share:g}": (kind, share) for kind in KINDS for share in SHARES}
-    chosen = names("margins", ctx.task.half)[: ctx.pick(None, 2)]
+    chosen = HALVES["margins"][ctx.task.half][: ctx.pick(None, 2)]
     few = ("clean 0", "times 3 0.1", "times 3 0.2")
-    cases = ctx.pick(every, {name: every[name] for name in few})
+    cases = ctx.pick(ROBUST_CASES, {case: ROBUST_CASES[case] for case in few})
     return _errors(ctx, {name: _splits(ctx, name) for name in chosen}, cases, _robust_methods, 1.0)
 
 
@@ -132,7 +133,6 @@ def _error_rows(content: Content) -> Iterable[Row]:
             }
 
 
-_CASES = ("clean 0", *(f"{kind} {share:g}" for kind in KINDS for share in SHARES))
 _ROBUSTNESS = {
     "few": Table(
         "Test errors: clean rows, a fifth of the labels wrong, a fifth of the rows tripled and mislabelled",
@@ -144,7 +144,8 @@ _ROBUSTNESS = {
         "| tripled, wrong label, %: {times 3 0.2:±.1f}",
     ),
     "errors": Table(
-        "Test error in %", _error_rows, "data | method | " + " | ".join(f"{case}: {{{case}:±.1f}}" for case in _CASES)
+        "Test error in %", _error_rows,
+        "data | method | " + " | ".join(f"{case}: {{{case}:±.1f}}" for case in ROBUST_CASES),
     ),
 }  # fmt: skip
 
@@ -190,7 +191,7 @@ def _risk_methods(split: Split, seed: int, kind: str, share: float) -> dict[str,
 
 def risk_errors(ctx: Context) -> Errors:
     """Test errors in percent, by task and case; at most 3,000 training rows."""
-    every = names("risks", ctx.task.half)
+    every = HALVES["risks"][ctx.task.half]
     data = {name: ctx.load(name) for name in (every[-2:] if ctx.quick else every)}
     draws = {name: one if name.startswith("drawn") else drawn(*two_classes(name, one)) for name, one in data.items()}
     return _errors(ctx, draws, RISK_CASES, _risk_methods, 100.0)
