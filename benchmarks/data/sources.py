@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import scipy.sparse as sp
+from pyarrow import csv
 from sklearn.datasets import load_breast_cancer, load_digits, load_svmlight_file
 
 from benchmarks.data import goal_rows, structures
@@ -142,22 +143,18 @@ def _people(name: str, folder: Path | None) -> pa.Table:
 
 def _adult(folder: Path | None) -> pa.Table:
     """The table of the examples, which is in the repository."""
-    import pyarrow.csv
-
-    table = pyarrow.csv.read_csv(ROOT / "examples" / "data" / "adult.csv.gz")
+    table = csv.read_csv(ROOT / "examples" / "data" / "adult.csv.gz")
     return table if folder is not None else table.take(np.arange(0, table.num_rows, 16))
 
 
 def _bank(folder: Path | None) -> pa.Table:
     """Bank marketing without the length of the call, where it lies beside the other data."""
-    import pyarrow.csv
-
     if folder is None:
         return _people("german", None).rename_columns({"credit_risk": "y"})
     path = folder.parent / "cases" / "bank" / "bank.csv.gz"
     if not path.is_file():
         raise MissingDataError(f"{path} is missing: UCI bank marketing as CSV, with the outcome in the column y.")
-    return pyarrow.csv.read_csv(path)
+    return csv.read_csv(path)
 
 
 def _covtype(folder: Path | None) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
