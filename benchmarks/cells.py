@@ -22,7 +22,7 @@ class Parts(dict[str, Any]):
 
 
 class _Cells(string.Formatter):
-    """Cells of tables: "-" for what is missing, "yes" and "NO" for truth, `:±.3f` for a mean with its error."""
+    """Cells of tables: "-" for what is missing or NaN, "yes" and "NO" for truth, `:±.3f` for a mean with its error."""
 
     def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, str]:
         """A field by its keys: names, and places in lists, such as `path[median_s]` or `to_1[0]`."""
@@ -35,7 +35,7 @@ class _Cells(string.Formatter):
         return value, field_name
 
     def format_field(self, value: Any, format_spec: str) -> str:
-        if value is None:
+        if value is None or value != value:
             return "-"
         if isinstance(value, bool):
             return "yes" if value else "NO"
@@ -49,20 +49,13 @@ class _Cells(string.Formatter):
 
 @dataclass(frozen=True)
 class Table:
-    """A table of the result page, and of any document that asks for it.
-
-    Attributes
-    ----------
-    title : str
-    rows : str or callable
-        The part whose rows it shows, or what makes them of the whole content.
-    columns : str
-        Headings between bars, each with how its cell is made of a row: `n | seconds: {median_s:.2f}`. A heading alone
-        shows the field of its name. Empty: every field of the rows.
-    """
+    """A table of the result page, and of any document that asks for it."""
 
     title: str
+    # The part whose rows it shows, or what makes them of the whole content.
     rows: str | Callable[[Content], Iterable[Mapping[str, Any]]]
+    # Headings between bars, each with how its cell is made of a row: `n | seconds: {median_s:.2f}`. A heading alone
+    # shows the field of its name. Empty: every field of the rows.
     columns: str = ""
 
     def markdown(self, content: Content) -> str:
@@ -77,12 +70,10 @@ class Table:
         columns = [cell.strip().partition(": ") for cell in wanted.split(" | ")]
         cells = [[name for name, _, _ in columns]]
         cells += [[_Cells().format(form or f"{{{name}}}", **row) for name, _, form in columns] for row in rows]
-        widths = [max(len(line[j]) for line in cells) for j in range(len(columns))]
-        lines = [
-            "| " + " | ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)) + " |"
-            for line in cells
-        ]
-        return "\n".join([lines[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *lines[1:]]) + "\n"
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines = [" | ".join(map(str.ljust, line, widths)) for line in cells]
+        rule = "|".join("-" * (width + 2) for width in widths)
+        return "\n".join([f"| {lines[0]} |", f"|{rule}|", *(f"| {line} |" for line in lines[1:])]) + "\n"
 
 
 def table_of(rows: Sequence[Row], columns: str) -> str:

@@ -1,7 +1,7 @@
 """The hot kernels that two commits are compared on: each prepares its data and returns what is timed.
 
-Everything is imported inside the functions, so that a kernel that a commit does not have is left out there, and the
-others still run. Data are synthetic and the same for every commit. An entry runs for some milliseconds.
+Inner modules are imported inside the functions, so that a kernel that a commit does not have is left out there, and
+the others still run. Data are synthetic and the same for every commit. An entry runs for some milliseconds.
 """
 
 import warnings
@@ -10,6 +10,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+
+import widemargin as wm
+from widemargin_papers.data import synthetic_a9a
 
 Action = Callable[[], Any]
 
@@ -32,7 +36,7 @@ def sdca_epoch() -> Action:
     from widemargin.solvers.paper_nest import sdca
 
     block = _rows(10_000).blocks[0]
-    n, d = block.row_of.shape[0], _adult(10_000).X.shape[1]
+    n, d = block.row_of.shape[0], synthetic_a9a(10_000).X.shape[1]
     rng = np.random.default_rng(0)
     plus, minus = 0.01 * rng.random(n), 0.01 * rng.random(n)
     chunks = rng.permutation(-(-n // 16))
@@ -67,15 +71,10 @@ def smo_pairs() -> Action:
     return run
 
 
-def kernel_rows() -> Action:
-    """64 rows of a Gaussian kernel with 5,000 dense rows of 100 columns, float32."""
-    rows = _kernel_rows(_clouds(5000, 100)[0])
-    return lambda: rows.block(np.arange(64))
-
-
-def kernel_rows_of_bits() -> Action:
-    """64 rows of a Gaussian kernel with 5,000 sparse rows of 0 and 1."""
-    rows = _kernel_rows(_adult(5000).X.toarray().astype(np.float32))
+def kernel_rows(kind: str) -> Action:
+    """64 rows of a Gaussian kernel with 5,000 rows: dense ones of 100 columns, float32, or sparse ones of 0 and 1."""
+    X = _clouds(5000, 100)[0] if kind == "dense" else synthetic_a9a(5000).X.toarray().astype(np.float32)
+    rows = _kernel_rows(X)
     return lambda: rows.block(np.arange(64))
 
 
@@ -83,7 +82,7 @@ def row_products() -> Action:
     """`X w` and `X' g` of 20,000 CSR rows."""
     rows = _rows(20_000)
     rng = np.random.default_rng(0)
-    w, g = rng.normal(size=_adult(20_000).X.shape[1]), rng.normal(size=rows.n_rows)
+    w, g = rng.normal(size=synthetic_a9a(20_000).X.shape[1]), rng.normal(size=rows.n_rows)
     return lambda: (rows.dot(w), rows.tdot(g))
 
 
@@ -107,15 +106,13 @@ def smoothed_hinges() -> Action:
 
 def constrained_fit() -> Action:
     """A whole small fit under the 80% rule (1,500 rows)."""
-    import pyarrow as pa
-
-    import widemargin as wm
-
-    data = _adult(1500)
+    data = synthetic_a9a(1500)
     table = pa.table({"w": data.women})
-    goal = (
-        "w = population(w == True)\nm = population(w == False)\nsubject to positive_rate(w) >= 0.8 * positive_rate(m)"
-    )
+    goal = """
+    w = population(w == True)
+    m = population(w == False)
+    subject to positive_rate(w) >= 0.8 * positive_rate(m)
+    """
     labels = (data.y > 0).astype(int)
     return lambda: wm.RateConstrainedClassifier(goal).fit(data.X, labels, populations=table)
 
@@ -164,9 +161,7 @@ def qpbo() -> Action:
 
 def margin_gradient() -> Action:
     """Value and gradient of margin pursuit over 20,000 CSR rows."""
-    import widemargin as wm
-
-    data = _adult(20_000)
+    data = synthetic_a9a(20_000)
     clf = wm.MarginPursuitClassifier(scale=1.0, max_iter=5)
     labels = (data.y > 0).astype(int)
 
@@ -179,10 +174,6 @@ def margin_gradient() -> Action:
 
 def bind_and_audit() -> Action:
     """Bind a goal with four constraints to 50,000 rows and measure predictions, without intervals."""
-    import pyarrow as pa
-
-    import widemargin as wm
-
     rng = np.random.default_rng(0)
     n = 50_000
     table = pa.table({"sex": rng.choice(["F", "M"], n), "deployed": rng.integers(0, 2, n)})
@@ -198,16 +189,10 @@ def bind_and_audit() -> Action:
     return lambda: wm.audit(said, goal, np.zeros((n, 1)), y, populations=table, confidence=None)
 
 
-def _adult(n: int) -> Any:
-    from widemargin_papers.data import synthetic_a9a
-
-    return synthetic_a9a(n)
-
-
 def _rows(n: int) -> Any:
     from widemargin.linalg.matrix_blocks import RowBlocks
 
-    return RowBlocks([(_adult(n).X, None)])
+    return RowBlocks([(synthetic_a9a(n).X, None)])
 
 
 def _clouds(n: int, d: int = 20) -> tuple[Any, Any]:
@@ -239,8 +224,8 @@ KERNELS: dict[str, Callable[[], Action]] = {
     "water level": water_level,
     "SDCA epochs, CSR": sdca_epoch,
     "SMO pair steps": smo_pairs,
-    "kernel rows, dense": kernel_rows,
-    "kernel rows, 0/1": kernel_rows_of_bits,
+    "kernel rows, dense": partial(kernel_rows, "dense"),
+    "kernel rows, 0/1": partial(kernel_rows, "0/1"),
     "row products, CSR": row_products,
     "band Gram": band_gram,
     "smooth sums": smoothed_hinges,

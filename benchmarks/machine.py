@@ -18,9 +18,7 @@ T = TypeVar("T")
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 
-PEERS = (
-    "scikit-learn", "scikit-learn-intelex", "fairlearn", "torch", "hiclass", "cleanlab",
-)  # fmt: skip
+PEERS = ("scikit-learn", "scikit-learn-intelex", "fairlearn", "torch", "hiclass", "cleanlab")
 _LIBRARIES = ("widemargin", "numpy", "scipy", "numba", *PEERS)
 
 CODE = ("src", "papers/src", "benchmarks/*.py", "pyproject.toml")
@@ -29,12 +27,13 @@ CODE = ("src", "papers/src", "benchmarks/*.py", "pyproject.toml")
 
 def machine(threads: int = 1, processes: int = 1) -> dict[str, Any]:
     """Processor, cores, memory, load, threads (in each of so many worker processes), BLAS, versions, code and date."""
+    gpus = _said("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
     return {
         "processor": _processor(),
         "cores": os.cpu_count(),
         "cores_allowed": cpu_count(),
-        "gpu": _gpu(),
-        "memory_gb": _memory(),
+        "gpu": gpus.replace("\n", ", ") if gpus else None,
+        "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9),
         "load_average_at_start": round(os.getloadavg()[0], 2),
         "threads": threads,
         "processes": processes,
@@ -80,17 +79,14 @@ def version_of(name: str) -> str | None:
 
 def code_version(root: Path = ROOT) -> str:
     """The last commit that changed the code; with a hash of the code behind a `+` where that is not committed."""
-    commit = _git(root, "log", "-1", "--format=%h", "--abbrev=10", "--", *CODE)
-    if commit and not _git(root, "status", "--porcelain", "--", *CODE):
+    git = ("git", "-C", str(root))
+    commit = _said(*git, "log", "-1", "--format=%h", "--abbrev=10", "--", *CODE)
+    if commit and not _said(*git, "status", "--porcelain", "--", *CODE):
         return commit
     digest = hashlib.sha256()
-    for path in sorted([*root.glob("src/**/*.py"), *root.glob("papers/src/**/*.py"), *root.glob("benchmarks/**/*.py")]):
+    for path in sorted(path for place in ("src", "papers/src", "benchmarks") for path in root.glob(f"{place}/**/*.py")):
         digest.update(path.read_bytes())
     return f"{commit or 'no-commit'}+{digest.hexdigest()[:8]}"
-
-
-def _git(root: Path, *arguments: str) -> str:
-    return _said("git", "-C", str(root), *arguments) or ""
 
 
 def _said(*command: str) -> str | None:
@@ -102,26 +98,14 @@ def _said(*command: str) -> str | None:
 
 
 def _processor() -> str:
+    """Its name, with the numbers that tell two of one name apart."""
     info = Path("/proc/cpuinfo")
     if not info.is_file():
         return platform.processor() or platform.machine()
-    said = dict(line.split(":", 1) for line in info.read_text().split("\n\n")[0].splitlines() if ":" in line)
-    fields = {name.strip(): value.strip() for name, value in said.items()}
-    name = fields.get("model name", platform.machine())
-    if "cpu family" not in fields:
-        return name
-    return f"{name} (family {fields['cpu family']}, model {fields.get('model', '?')})"
-
-
-def _gpu() -> str | None:
-    """Name of the accelerators that NVIDIA's tool sees."""
-    told = _said("nvidia-smi", "--query-gpu=name", "--format=csv,noheader") or ""
-    return told.replace("\n", ", ") or None
-
-
-def _memory() -> int:
-    """GB of the machine (1e9 bytes)."""
-    return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9)
+    said = dict(re.findall(r"^(.*?)\s*: (.*)$", info.read_text().split("\n\n")[0], re.MULTILINE))
+    name = str(said.get("model name", platform.machine()))
+    numbers = f" (family {said.get('cpu family')}, model {said.get('model', '?')})"
+    return name + numbers if "cpu family" in said else name
 
 
 def resident_growth(run: Callable[[], T]) -> tuple[T, int | None]:

@@ -1,12 +1,11 @@
 """What was measured, and where: a file for each task and machine, `results/MACHINE/TASK.json`."""
 
+import contextlib
 import json
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from benchmarks.machine import RESULTS, describe
 from benchmarks.task import Content, Parts, Task
@@ -24,34 +23,24 @@ def newest(name: str, folder: Path = RESULTS) -> Content:
 
 
 def keep(folder: Path, machine: str, name: str, content: Mapping[str, Any]) -> None:
-    """Write what was measured so far; the file is replaced as a whole."""
+    """Write what was measured so far, NumPy's numbers as Python's; the file is replaced as a whole."""
     path = folder / machine / f"{name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_suffix(".part")
-    beside.write_text(json.dumps(content, indent=1, default=_plain) + "\n")
+    beside.write_text(json.dumps(content, indent=1, default=lambda value: value.tolist()) + "\n")
     beside.replace(path)
-
-
-def _plain(value: Any) -> Any:
-    """NumPy values for JSON."""
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    raise TypeError(f"{type(value).__name__} has no place in a result file")
 
 
 def page(name: str, task: Task, folder: Path = RESULTS) -> str:
     """The result page: for each machine every table, and the targets of all machines beside each other."""
-    found = machines(name, folder)
     half = {
         "neutral": "no constants were chosen on such data",
         "tuning": "the tuning half: constants were chosen on it",
+        "reporting": "the reporting half, which nothing was chosen on",
     }
-    data = half.get(task.half, "the reporting half, which nothing was chosen on")
     question = textwrap.fill(task.question, 120)
-    parts = [f"# {name}\n\n{question}\n\nMade by `python -m benchmarks {name}`. Data: {data}.\n"]
-    for content in found.values():
+    parts = [f"# {name}\n\n{question}\n\nMade by `python -m benchmarks {name}`. Data: {half[task.half]}.\n"]
+    for content in machines(name, folder).values():
         parts.append(f"## {describe(content['machine'])}\n")
         tables = [*task.tables.values(), task.table("targets")]
         parts += [f"### {table.title}\n\n{text}" for table in tables if (text := table.markdown(content))]
@@ -69,9 +58,7 @@ def log(folder: Path, line: Mapping[str, Any]) -> None:
 def runs(folder: Path, name: str) -> Sequence[Mapping[str, Any]]:
     """All runs of a task, the oldest first; a line that was cut off by an interrupt is left out."""
     path, found = folder / "history" / f"{name}.jsonl", []
-    for text in path.read_text().splitlines() if path.is_file() else ():
-        try:
-            found.append(dict(json.loads(text)))
-        except ValueError:
-            continue
+    for line in path.read_text().splitlines() if path.is_file() else ():
+        with contextlib.suppress(ValueError):
+            found.append(json.loads(line))
     return found

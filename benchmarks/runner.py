@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder = options.out or (QUICK if options.quick else RESULTS)
     if options.child:
         (name,) = chosen
-        context = Context(tasks[name], options.quick, not options.no_peers, options.repeats, options.data)
+        context = Context(tasks[name], options.quick, given_repeats=options.repeats, data=options.data)
         return measure(name, tasks[name], context, folder, chosen[name])
     runs: list[Run] = []
     if options.summary_only:
@@ -133,67 +133,51 @@ def run_task(
     parts = [part for part in parts if options.again or stamps.get(part) != stamp]
     if not parts:
         return Run(name, "kept", 0.0, message=f"done on {before['machine']['date']}")
+    # Unbuffered: the last line of the log is the last that happened, so that of an exception is read as the message.
+    command = [sys.executable, "-u", "-m", "benchmarks", *(f"{name}:{part}" for part in parts), "--child", module]
+    command += ["--out", str(folder), *(["--quick"] if options.quick else [])]
+    given = {"--data": options.data, "--repeats": options.repeats}
+    command += [str(word) for pair in given.items() if pair[1] is not None for word in pair]
     log = ROOT / "out" / "bench-logs" / f"{name}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     date, start = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
     with log.open("w") as file:
-        exit_code, processor = _run(_command(name, parts, module, folder, options), file)
-    seconds = time.perf_counter() - start
+        process = subprocess.Popen(command, cwd=ROOT, stdout=file, stderr=subprocess.STDOUT)
+        # This tells the use of this process and its own children alone, so that tasks beside it do not count.
+        _, state, use = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(state)
+    seconds, processor = time.perf_counter() - start, use.ru_utime + use.ru_stime
     said = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()] or ["said nothing"]
-    status = "failed" if exit_code else "skipped" if any(line.startswith("skipped:") for line in said) else "done"
+    skipped = any(line.startswith("skipped:") for line in said)
+    status = "failed" if process.returncode else "skipped" if skipped else "done"
     message = "" if status == "done" else f"{said[-1][:200]} ({log.relative_to(ROOT)})"
     found = task.judged(recorded.machines(name, folder).get(place, Parts())) if status == "done" else []
     recorded.log(folder, {
         "script": name, "parts": parts, "commit": about["code"], "date": date, "status": status,
-        "exit_code": exit_code, "seconds": round(seconds, 1), "processor_s": round(processor, 1), "machine": about,
-        "message": message,
-        "settings": {"quick": options.quick, "repeats": options.repeats, "peers": not options.no_peers},
+        "exit_code": process.returncode, "seconds": round(seconds, 1), "processor_s": round(processor, 1),
+        "machine": about, "message": message, "settings": {"quick": options.quick, "repeats": options.repeats},
         "ratios": [asdict(item) for item in found if not isinstance(item, Limit)],
         "limits": [asdict(item) for item in found if isinstance(item, Limit)],
     })  # fmt: skip
     return Run(name, status, seconds, processor, message)
 
 
-def _run(command: Sequence[str], log: Any) -> tuple[int, float]:
-    """Exit code and processor seconds, those of its own children included.
-
-    `wait4` tells the use of this process alone, so that tasks beside it do not count.
-    """
-    process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT)
-    _, state, use = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(state)
-    return process.returncode, use.ru_utime + use.ru_stime
-
-
-def _command(name: str, parts: Sequence[str], module: str, folder: Path, options: argparse.Namespace) -> list[str]:
-    # Unbuffered: the last line of the log is the last that happened, so that of an exception is read as the message.
-    command = [sys.executable, "-u", "-m", "benchmarks", *(f"{name}:{part}" for part in parts), "--child", module]
-    command += ["--out", str(folder)]
-    command += ["--quick"] if options.quick else []
-    command += ["--no-peers"] if options.no_peers else []
-    command += ["--data", str(options.data)] if options.data else []
-    return command + (["--repeats", str(options.repeats)] if options.repeats else [])
-
-
 def _chosen(options: argparse.Namespace, tasks: Mapping[str, Task]) -> dict[str, list[str]]:
     """The parts of every task that was asked for."""
+    if options.jobs > 1 and not options.quick:
+        raise SystemExit(f"--jobs is {options.jobs}: tasks side by side disturb each other's times. Add --quick.")
+    by_default = [name for name in tasks if not tasks[name].asked_only]
+    if options.quick:  # of those that show the same tables of other data one will do
+        by_default = list({id(tasks[name].tables): name for name in by_default}.values())
     wanted: dict[str, list[str]] = {}
-    for word in options.tasks or _by_default(tasks, quick=options.quick):
+    for word in options.tasks or by_default:
         name, _, part = word.partition(":")
         if name not in tasks:
             raise SystemExit(f"There is no benchmark {name}. Name some of: {', '.join(tasks)}.")
         if part and part not in tasks[name].parts:
             raise SystemExit(f"{name} has no part {part}. Name some of: {', '.join(tasks[name].parts)}.")
         wanted.setdefault(name, []).extend([part] if part else tasks[name].parts)
-    if options.jobs > 1 and not options.quick:
-        raise SystemExit(f"--jobs is {options.jobs}: tasks side by side disturb each other's times. Add --quick.")
     return {name: list(dict.fromkeys(parts)) for name, parts in wanted.items() if name not in options.skip}
-
-
-def _by_default(tasks: Mapping[str, Task], *, quick: bool) -> list[str]:
-    """What runs where no task is named; of those that show the same tables of other data, a quick run needs one."""
-    named = [name for name in tasks if not tasks[name].asked_only]
-    return list({id(tasks[name].tables): name for name in named}.values()) if quick else named
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -205,7 +189,6 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--list", action="store_true", help="name the tasks, their parts and questions")
     made.add_argument("--again", action="store_true", help="also what is done on this state of the code")
     made.add_argument("--quick", action="store_true", help="small sizes, into out/bench-quick: do they run?")
-    made.add_argument("--no-peers", action="store_true", help="leave the other libraries out")
     made.add_argument("--repeats", type=int, default=None, help="timed repeats (default: each task's own)")
     made.add_argument("--data", type=Path, default=None, help="folder of the data sets (or $WIDEMARGIN_DATA)")
     made.add_argument("--out", type=Path, default=None, help="folder of the results (default: benchmarks/results)")

@@ -15,12 +15,33 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks import recorded
-from benchmarks.cells import table_of
+from benchmarks.cells import Table
 from benchmarks.data.halves import HALVES
 from benchmarks.machine import ROOT
 from benchmarks.task import all_tasks
 
 REGION = re.compile(r"<!-- table (\w+)\.(\w+) -->\n.*?<!-- end of table -->", re.DOTALL)
+
+
+SUITE = {
+    "tasks": Table(
+        "Tasks",
+        lambda _: (
+            vars(task) | {"task": name, "parts": ", ".join(task.parts), "peers": ", ".join(task.peers)}
+            for name, task in all_tasks().items()
+        ),
+        "task: `{task}` | half | what: {question} | parts | peers",
+    ),
+    "halves": Table(
+        "Halves",
+        lambda _: (
+            {"subject": subject} | {half: ", ".join(members) for half, members in halves.items()}
+            for subject, halves in HALVES.items()
+        ),
+        "subject | tuning | reporting",
+    ),
+}
+"""About the suite itself."""
 
 
 def documents(root: Path = ROOT) -> list[Path]:
@@ -32,42 +53,26 @@ def documents(root: Path = ROOT) -> list[Path]:
     ]
 
 
-def _own(name: str) -> str:
-    """The tables of benchmarks/README.md about the suite itself: "tasks" and "halves"."""
-    if name == "tasks":
-        rows = [
-            {"task": name, "half": task.half, "parts": ", ".join(task.parts), "peers": ", ".join(task.peers),
-             "question": " ".join(task.question.split())}
-            for name, task in all_tasks().items()
-        ]  # fmt: skip
-        return table_of(rows, "task: `{task}` | half | what: {question} | parts | peers")
-    rows = [
-        {"subject": subject} | {half: ", ".join(members) for half, members in halves.items()}
-        for subject, halves in HALVES.items()
-    ]
-    return table_of(rows, "subject | tuning | reporting")
-
-
 def region(task_name: str, table_name: str) -> str:
     """The marked lines of a table, with where it was measured."""
-    if task_name == "suite":
-        return f"<!-- table suite.{table_name} -->\n\n{_own(table_name)}\n<!-- end of table -->"
     tasks = all_tasks()
-    if task_name not in tasks or table_name not in {"targets", *tasks[task_name].tables}:
+    if task_name == "suite":
+        text, where = SUITE[table_name].markdown({}), ""
+    elif task_name not in tasks or table_name not in {"targets", *tasks[task_name].tables}:
         raise LookupError(f"there is no table {task_name}.{table_name}")
-    table = tasks[task_name].table(table_name)
-    made = [(text, content) for content in recorded.machines(task_name).values() if (text := table.markdown(content))]
-    if not made:
-        raise LookupError(
-            f"no result file holds the rows of {task_name}.{table_name}: run `python -m benchmarks {task_name}`"
-        )
-    text, about = made[0][0], made[0][1]["machine"]  # what was measured last
-    date = f", {about['date'][:10]}" if "date" in about else ""
-    chosen = " Constants were chosen on such data, too." if tasks[task_name].half == "tuning" else ""
-    return (
-        f"<!-- table {task_name}.{table_name} -->\n\n{text}\n"
-        f"*`python -m benchmarks {task_name}` on {about['processor']}{date}.{chosen}*\n\n<!-- end of table -->"
-    )
+    else:
+        table = tasks[task_name].table(table_name)
+        every = ((table.markdown(content), content) for content in recorded.machines(task_name).values())
+        text, content = next((pair for pair in every if pair[0]), ("", {}))  # what was measured last
+        if not text:
+            raise LookupError(
+                f"no result file holds the rows of {task_name}.{table_name}: run `python -m benchmarks {task_name}`"
+            )
+        about = content["machine"]
+        date = f", {about['date'][:10]}" if "date" in about else ""
+        chosen = " Constants were chosen on such data, too." if tasks[task_name].half == "tuning" else ""
+        where = f"*`python -m benchmarks {task_name}` on {about['processor']}{date}.{chosen}*\n\n"
+    return f"<!-- table {task_name}.{table_name} -->\n\n{text}\n{where}<!-- end of table -->"
 
 
 def made(text: str) -> str:

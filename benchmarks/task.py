@@ -23,12 +23,12 @@ from unittest.mock import patch
 from threadpoolctl import threadpool_limits
 
 from benchmarks.cells import Content, MissingPartError, Parts, Row, Table
-from benchmarks.data.halves import REPORTING, Half, check
+from benchmarks.data.halves import Half, check
 from benchmarks.machine import ROOT, version_of
 
 __all__ = [
     "Content", "Context", "Limit", "MissingPartError", "Parts", "Ratio", "Row", "Table", "Task", "Timing", "all_tasks",
-    "grouped", "mean_and_error", "modules", "quietly", "ratios", "tasks_of",
+    "each_fresh", "grouped", "mean_and_error", "modules", "paired", "quietly", "ratios", "tasks_of",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -121,47 +121,32 @@ class Timing:
 
 @dataclass(frozen=True)
 class Task:
-    """One benchmark.
+    """One benchmark."""
 
-    Attributes
-    ----------
-    question : str
-        What it answers, and on what; the first lines of its result page.
-    parts : mapping
-        What measures, by the name under which the result file keeps the rows.
-    tables : mapping
-        By the name that documents ask for; a name with a leading underscore is for the result page alone.
-    targets : callable
-        Ratios and limits of a content.
-    sentences : callable
-        Pairs of a document and a text that it has to say word for word.
-    subject, half
-        Which constants might have been chosen on the data, and which half of its data sets the task reads
-        (`benchmarks.data.halves`). Only what is measured on the reporting half, or has nothing to do with chosen
-        constants ("neutral"), may be claimed in the documentation.
-    peers : tuple of str
-        Distributions that are not in every environment of this library. What was recorded beside them is not replaced
-        by a run without.
-    threads : bool
-        Whether the parts themselves say how many threads are used; else it is one.
-    asked_only : bool
-        Whether it is left out where no task is named.
-    picture : callable, optional
-        Draws a content into a file.
-    """
-
+    # What it answers, and on what; the first lines of its result page.
     question: str
+    # What measures, by the name under which the result file keeps the rows.
     parts: Mapping[str, Callable[["Context"], Any]]
+    # By the name that documents ask for.
     tables: Mapping[str, Table] = field(default_factory=dict)
     targets: Callable[[Content], Iterable[Ratio | Limit]] = lambda content: ()
+    # Pairs of a document and a text that it has to say word for word.
     sentences: Callable[[Content], Iterable[tuple[str, str]]] = lambda content: ()
+    # Which constants might have been chosen on the data, and which half of its data sets the task reads (see
+    # `benchmarks.data.halves`). Only what is measured on the reporting half, or has nothing to do with chosen
+    # constants ("neutral"), may be claimed in the documentation.
     subject: str = "goals"
-    half: Half | Literal["neutral"] = REPORTING
+    half: Half | Literal["neutral"] = "reporting"
+    # Distributions that are not in every environment of this library. What was recorded beside them is not replaced
+    # by a run without.
     peers: tuple[str, ...] = ()
     repeats: int = 5
+    # Whether the parts themselves say how many threads are used; else it is one.
     threads: bool = False
     processes: int = 1
+    # Whether it is left out where no task is named.
     asked_only: bool = False
+    # Draws a content into a file.
     picture: Callable[[Content, Path], None] | None = None
 
     def judged(self, content: Content) -> list[Ratio | Limit]:
@@ -177,19 +162,13 @@ class Task:
         return []
 
     def table(self, name: str) -> Table:
-        """A table by its name; "targets" is there for every task."""
-        return _targets_of(self) if name == "targets" else self.tables[name]
+        """A table by its name; "targets" is there for every task: what was asked for and what was measured."""
+        if name == "targets":
+            return Table("Targets", self._beside_targets, "what | measured | target | reached")
+        return self.tables[name]
 
-    def lacking(self) -> list[str]:
-        """Peers that are not installed here."""
-        return [name for name in self.peers if version_of(name) is None]
-
-
-def _targets_of(task: Task) -> Table:
-    """What was asked for and what was measured."""
-
-    def rows(content: Content) -> Iterable[Row]:
-        for item in task.judged(content):
+    def _beside_targets(self, content: Content) -> Iterable[Row]:
+        for item in self.judged(content):
             if isinstance(item, Limit):
                 yield {"what": item.what, "measured": f"{item.measured:.3g} {item.unit}".rstrip(),
                        "target": item.asked, "reached": item.reached}  # fmt: skip
@@ -198,7 +177,9 @@ def _targets_of(task: Task) -> Table:
                        "measured": f"{item.value:.1f}", "target": f"at least {item.target:g}",
                        "reached": item.reached}  # fmt: skip
 
-    return Table("Targets", rows, "what | measured | target | reached")
+    def lacking(self) -> list[str]:
+        """Peers that are not installed here."""
+        return [name for name in self.peers if version_of(name) is None]
 
 
 @dataclass(frozen=True)
@@ -282,6 +263,13 @@ def _alone(function: Callable[..., T], name: str, settings: Mapping[str, Any], a
         return function(Context(task, **settings), *arguments)
 
 
+def each_fresh(
+    function: Callable[..., Any], cases: Sequence[tuple[Any, ...]], quick_cases: Sequence[tuple[Any, ...]]
+) -> Callable[[Context], list[Any]]:
+    """A part whose rows are what a function returns for each of some cases, each in a process of its own."""
+    return lambda ctx: [ctx.fresh(function, *case) for case in ctx.pick(cases, quick_cases)]
+
+
 def modules() -> list[str]:
     """The modules of `benchmarks.tasks` that declare tasks."""
     folder = Path(__file__).parent / "tasks"
@@ -320,3 +308,8 @@ def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
     """Mean and its standard error (NaN for one value)."""
     error = statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else float("nan")
     return statistics.fmean(values), error
+
+
+def paired(ours: Iterable[float], theirs: Iterable[float]) -> tuple[float, float]:
+    """By how much values lie above others of the same draws, and the standard error of that."""
+    return mean_and_error([mine - other for mine, other in zip(ours, theirs, strict=True)])

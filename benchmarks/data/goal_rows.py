@@ -34,9 +34,7 @@ def resampled_task(adult: Adult, n: int, m: int = 4, seed: int = 0) -> GoalRows:
     extra = sp.random(n, N_EXTRA, EXTRA_SHARE, "csr", bool, rng)
     bits = sp.hstack([sp.csr_matrix(adult.X, dtype=bool)[picked], extra], "csr")
     X = sp.csr_matrix(bits != sp.random(*bits.shape, FLIPS, "csr", bool, rng), dtype=np.float64)
-    sex = np.where(adult.women[picked], "Female", "Male")
-    table = pa.table({"sex": sex, "country": _countries(m, n, rng)})
-    return GoalRows(X, adult.y[picked], table, goal_of(m))
+    return GoalRows(X, adult.y[picked], _populations(adult.women[picked], m, rng), goal_of(m))
 
 
 def goal_of(m: int) -> Goal:
@@ -58,10 +56,8 @@ def dense_task(n: int, d: int, seed: int = 0) -> GoalRows:
     X = rng.standard_normal((n, d))
     women = rng.random(n) < 1 / 3
     score = X @ (rng.standard_normal(d) / np.sqrt(d)) - 0.5 * women + rng.standard_normal(n)
-    y = np.where(score > np.quantile(score, 0.75), 1.0, -1.0)
     X[:, 0] += women
-    table = pa.table({"sex": np.where(women, "Female", "Male")})
-    return GoalRows(X, y, table, goal_of(2))
+    return _ranked(X, score, 0.25, women, rng)
 
 
 def mixed_task(n: int, m: int = 4, seed: int = 0) -> GoalRows:
@@ -73,16 +69,13 @@ def mixed_task(n: int, m: int = 4, seed: int = 0) -> GoalRows:
     kind = rng.standard_normal(n) + 0.3 * women
     # Frequent values come first, and a hidden kind of person shifts what is frequent.
     chosen = (sizes * rng.beta(1.0, 2.0, (n, 10)) + 0.4 * kind[:, None]).astype(np.int32).clip(0, sizes - 1)
-    numbers = np.exp(0.5 * rng.standard_normal((n, 6)) + 0.2 * kind[:, None]).astype(np.float64)
+    numbers = np.exp(0.5 * rng.standard_normal((n, 6)) + 0.2 * kind[:, None])
     indices = np.hstack([np.broadcast_to(np.arange(6), (n, 6)), starts + chosen]).astype(np.int32)
     values = np.hstack([numbers, np.ones((n, 10))])
-    X = sp.csr_matrix(
-        (values.ravel(), indices.ravel(), np.arange(0, 16 * n + 1, 16, dtype=np.int32)), shape=(n, 6 + sizes.sum())
-    )
+    ends = np.arange(0, 16 * n + 1, 16, dtype=np.int32)
+    X = sp.csr_matrix((values.ravel(), indices.ravel(), ends), shape=(n, 6 + sizes.sum()))
     score = X @ rng.standard_normal(X.shape[1]) + 0.5 * kind + 1.5 * rng.logistic(size=n)
-    y = np.where(score > np.quantile(score, 0.7), 1.0, -1.0)
-    table = pa.table({"sex": np.where(women, "Female", "Male"), "country": _countries(m, n, rng)})
-    return GoalRows(X, y, table, goal_of(m))
+    return _ranked(X, score, 0.3, women, rng, m)
 
 
 def heavy_task(n: int, d: int, seed: int = 0) -> GoalRows:
@@ -92,8 +85,7 @@ def heavy_task(n: int, d: int, seed: int = 0) -> GoalRows:
     women = rng.random(n) < 0.4
     X[:, : d // 10] += 0.3 * women[:, None]
     score = X @ (rng.laplace(size=d) / np.sqrt(d)) + rng.logistic(size=n)
-    y = np.where(score > np.quantile(score, 0.65), 1.0, -1.0)
-    return GoalRows(X, y, pa.table({"sex": np.where(women, "Female", "Male")}), goal_of(2))
+    return _ranked(X, score, 0.35, women, rng)
 
 
 def text_task(n: int, d: int, m: int = 2, seed: int = 0) -> GoalRows:
@@ -109,13 +101,17 @@ def text_task(n: int, d: int, m: int = 2, seed: int = 0) -> GoalRows:
     X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
     women = rng.random(n) < 1 / 3
     score = X @ rng.standard_normal(d) - 0.2 * women + 0.3 * rng.standard_normal(n)
-    y = np.where(score > np.quantile(score, 0.75), 1.0, -1.0)
-    return GoalRows(
-        X, y, pa.table({"sex": np.where(women, "Female", "Male"), "country": _countries(m, n, rng)}), goal_of(m)
-    )
+    return _ranked(X, score, 0.25, women, rng, m)
 
 
-def _countries(m: int, n: int, rng: np.random.Generator) -> npt.NDArray[np.int16]:
-    """m groups of very different size."""
+def _ranked(X: Any, score: Any, share: float, women: Any, rng: np.random.Generator, m: int = 2) -> GoalRows:
+    """Positive is a share of the rows, those of the largest scores."""
+    y = np.where(score > np.quantile(score, 1.0 - share), 1.0, -1.0)
+    return GoalRows(X, y, _populations(women, m, rng), goal_of(m))
+
+
+def _populations(women: Any, m: int, rng: np.random.Generator) -> pa.Table:
+    """Sexes, and m countries of very different size."""
     sizes = 1.0 / np.arange(1, m + 1) ** 0.5
-    return rng.choice(m, size=n, p=sizes / sizes.sum()).astype(np.int16)
+    country = rng.choice(m, size=len(women), p=sizes / sizes.sum()).astype(np.int16)
+    return pa.table({"sex": np.where(women, "Female", "Male"), "country": country})

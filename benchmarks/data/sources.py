@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import scipy.sparse as sp
+from pyarrow import csv
 from sklearn.datasets import load_breast_cancer, load_digits, load_svmlight_file
 
 from benchmarks.data import goal_rows, structures
@@ -17,16 +18,7 @@ from benchmarks.machine import ROOT
 from widemargin.datasets import GENES, HIERARCHIES, load_people
 from widemargin.exceptions import MissingDataError
 from widemargin.preprocessing import make_preprocessor
-from widemargin_papers.data import (
-    Adult,
-    load_a9a,
-    load_mnist,
-    load_rcv1,
-    load_yeast,
-    synthetic_a9a,
-    synthetic_digits,
-    synthetic_label_sets,
-)
+from widemargin_papers import data as papers
 from widemargin_papers.data.covtype import read_covtype
 from widemargin_papers.data.two_classes import load_ijcnn1, synthetic_rows
 
@@ -132,14 +124,14 @@ def two_classes(name: str, data: Any) -> Rows:
 # --- readers: of a folder, or of None for a stand-in ------------------------------------------------------------------
 
 
-def _a9a(folder: Path | None) -> Adult:
-    return synthetic_a9a(QUICK_ROWS) if folder is None else load_a9a(folder)
+def _a9a(folder: Path | None) -> papers.Adult:
+    return papers.synthetic_a9a(QUICK_ROWS) if folder is None else papers.load_a9a(folder)
 
 
 def _people(name: str, folder: Path | None) -> pa.Table:
     if folder is not None:
         return load_people(folder, name)
-    rng, data = np.random.default_rng(0), synthetic_a9a(QUICK_ROWS)
+    rng, data = np.random.default_rng(0), papers.synthetic_a9a(QUICK_ROWS)
     columns = {
         "sex": np.where(data.women, "Female", "Male"), "age": rng.integers(18, 80, QUICK_ROWS),
         "amount": np.exp(rng.normal(size=QUICK_ROWS) + (data.y > 0)), "kind": rng.choice(list("abcd"), QUICK_ROWS),
@@ -151,22 +143,18 @@ def _people(name: str, folder: Path | None) -> pa.Table:
 
 def _adult(folder: Path | None) -> pa.Table:
     """The table of the examples, which is in the repository."""
-    import pyarrow.csv
-
-    table = pyarrow.csv.read_csv(ROOT / "examples" / "data" / "adult.csv.gz")
+    table = csv.read_csv(ROOT / "examples" / "data" / "adult.csv.gz")
     return table if folder is not None else table.take(np.arange(0, table.num_rows, 16))
 
 
 def _bank(folder: Path | None) -> pa.Table:
     """Bank marketing without the length of the call, where it lies beside the other data."""
-    import pyarrow.csv
-
     if folder is None:
         return _people("german", None).rename_columns({"credit_risk": "y"})
     path = folder.parent / "cases" / "bank" / "bank.csv.gz"
     if not path.is_file():
         raise MissingDataError(f"{path} is missing: UCI bank marketing as CSV, with the outcome in the column y.")
-    return pyarrow.csv.read_csv(path)
+    return csv.read_csv(path)
 
 
 def _covtype(folder: Path | None) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
@@ -193,11 +181,6 @@ def _svmlight(path: str, columns: int, folder: Path | None) -> Rows:
     return X.toarray(), y.astype(np.int64)
 
 
-def _bunch(load: Callable[[], Any], folder: Path | None) -> Rows:
-    bunch = load()
-    return bunch.data, bunch.target.astype(np.int64)
-
-
 SOURCES: dict[str, Source] = {
     "a9a": _a9a,
     "adult": _adult,
@@ -207,9 +190,9 @@ SOURCES: dict[str, Source] = {
     "ijcnn1": _ijcnn1,
     "letter": partial(_svmlight, "multiclass/letter.libsvm.gz", 16),
     "mushrooms": partial(_svmlight, "binary/mushrooms.libsvm.gz", 112),
-    "mnist": lambda folder: synthetic_digits(QUICK_ROWS) if folder is None else load_mnist(folder),
-    "breast cancer": partial(_bunch, load_breast_cancer),
-    "digits": partial(_bunch, load_digits),
+    "mnist": lambda folder: papers.synthetic_digits(QUICK_ROWS) if folder is None else papers.load_mnist(folder),
+    "breast cancer": lambda folder: load_breast_cancer(return_X_y=True),
+    "digits": lambda folder: load_digits(return_X_y=True),
     "drawn: people of a9a": lambda folder: partial(goal_rows.resampled_task, _a9a(folder)),
     "drawn: dense": lambda folder: goal_rows.dense_task,
     "drawn: words": lambda folder: goal_rows.text_task,
@@ -217,9 +200,9 @@ SOURCES: dict[str, Source] = {
     "drawn: heavy columns": lambda folder: goal_rows.heavy_task,
     **{name: lambda folder, make=make: make for name, make in KERNEL_FAMILIES.items()},
     **{name: lambda folder, name=name: family(name) for name in RISK_FAMILIES},
-    "yeast": lambda folder: synthetic_label_sets(60, 5) if folder is None else load_yeast(folder),
-    "rcv1": lambda folder: structures.topics() if folder is None else load_rcv1(folder, structures.N_TOPICS),
-    "rcv1, all topics": lambda folder: structures.topics() if folder is None else load_rcv1(folder),
+    "yeast": lambda folder: papers.synthetic_label_sets(60, 5) if folder is None else papers.load_yeast(folder),
+    "rcv1": lambda folder: structures.topics() if folder is None else papers.load_rcv1(folder, structures.N_TOPICS),
+    "rcv1, all topics": lambda folder: structures.topics() if folder is None else papers.load_rcv1(folder),
     **{name: partial(structures.hierarchy, name) for name in HIERARCHIES | GENES},
     "ocr": structures.ocr,
 }

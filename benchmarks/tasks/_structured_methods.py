@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.metrics import f1_score, hamming_loss, jaccard_score
 from sklearn.multiclass import OneVsRestClassifier
@@ -23,7 +24,6 @@ from benchmarks.task import Row, Timing, mean_and_error
 from widemargin_papers.data import LabelSets
 
 SCORES = ("jaccard", "hamming", "micro_f1")
-PLAIN: Mapping[str, Sequence[Mapping[str, Any]]] = {"": ({},)}
 
 
 def scores(Y: Array, predicted: Array) -> dict[str, float]:
@@ -44,9 +44,9 @@ def mean_jaccard(Y: Array, predicted: Array) -> float:
 
 def paired(runs: Sequence[Mapping[str, Any]], method: str, reference: str, score: str) -> tuple[float, float]:
     """Mean difference of a score to the reference's on the same splits, and its standard error."""
-    values = {(run["method"], run["split"]): run[score] for run in runs}
-    splits = [split for name, split in values if name == method and (reference, split) in values]
-    return mean_and_error([values[method, split] - values[reference, split] for split in splits])
+    values = pd.DataFrame(runs).pivot(index="split", columns="method", values=score)
+    differences = (values[method] - values[reference]).dropna()
+    return mean_and_error(differences.tolist())
 
 
 class OneVsRest:
@@ -136,23 +136,15 @@ def one_path(Y: Array, paths: Sequence[str]) -> bool:
 
 @dataclass(frozen=True)
 class Method:
-    """A method with its grid.
-
-    Attributes
-    ----------
-    name : str
-    make : callable
-        Of C; the result has `fit(X, Y)` and `predict(X, **setting)`.
-    grid : sequence
-        Of C, or of whatever `make` takes; where there is nothing to choose, no rows are held out.
-    variants : mapping
-        Settings of `predict` to choose from, by a name that is added to that of the method. Each has a C of its own.
-    """
+    """A method with its grid."""
 
     name: str
+    # Of C; the result has `fit(X, Y)` and `predict(X, **setting)`.
     make: Any
+    # Of C, or of whatever `make` takes; where there is nothing to choose, no rows are held out.
     grid: Sequence[Any]
-    variants: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=lambda: PLAIN)
+    # Settings of `predict` to choose from, by a name that is added to that of the method. Each has a C of its own.
+    variants: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=lambda: {"": ({},)})
 
 
 def compare_methods(

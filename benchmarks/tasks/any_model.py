@@ -5,11 +5,10 @@ the least error at a violation, over mixtures of the method's own models, of the
 constant one.
 """
 
-import statistics
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import product
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +22,7 @@ from sklearn.model_selection import TunedThresholdClassifierCV, train_test_split
 from sklearn.preprocessing import KBinsDiscretizer, OrdinalEncoder
 
 from benchmarks.data.sources import OUTCOMES, People
-from benchmarks.task import Content, Context, Limit, Row, Table, Task, Timing, grouped, mean_and_error
+from benchmarks.task import Content, Context, Limit, MissingPartError, Row, Table, Task, Timing, mean_and_error
 from widemargin import GoalReduction, GoalThresholdClassifier, RateConstrainedClassifier
 from widemargin.goals import Goal, demographic_parity, equal_opportunity, equalized_odds, error_rate, recall
 
@@ -56,6 +55,10 @@ class Goals(NamedTuple):
 
     constraint: Callable[[float], Any]
     names: Mapping[str, str]
+
+    def at(self, level: float) -> Goal:
+        """Ours: the least error under the constraint."""
+        return Goal(minimize=error_rate(), subject_to=[self.constraint(level)])
 
 
 RECALL_FLOOR = "recall floor"
@@ -115,32 +118,27 @@ def booster() -> Any:
     return LGBMClassifier(n_estimators=100, num_leaves=15, n_jobs=1, verbose=-1, random_state=0)
 
 
-Method = Callable[[People, People, Goals, float], Floats]
+Method = Callable[[People, People, Goals, float], Any]
 """Trained on the first rows to a goal at a level: the probability that each of the second is called positive."""
 
 
-def _goal(goals: Goals, level: float) -> Goal:
-    return Goal(minimize=error_rate(), subject_to=[goals.constraint(level)])
+def _ours(
+    train: People, test: People, goals: Goals, level: float, *, make: Callable[..., Any], aware: bool = False
+) -> Any:
+    clf = make(booster(), goals.at(level), random_state=0, on_infeasible="warn")
+    clf.fit(train.X, train.y, populations=train.table)
+    return clf.predict(test.X, *([test.table] if aware else []))
 
 
-def _ours(make: Callable[..., Any], *, aware: bool = False, **options: Any) -> Method:
-    def method(train: People, test: People, goals: Goals, level: float) -> Floats:
-        clf = make(booster(), _goal(goals, level), random_state=0, on_infeasible="warn", **options)
-        clf.fit(train.X, train.y, populations=train.table)
-        return np.asarray(clf.predict(test.X, *([test.table] if aware else [])), dtype=np.float64)
-
-    return method
+def _linear(train: People, test: People, goals: Goals, level: float) -> Any:
+    bins = KBinsDiscretizer(10, encode="onehot", quantile_method="averaged_inverted_cdf")
+    rule = RateConstrainedClassifier(goals.at(level), on_infeasible="warn", random_state=0)
+    rule.fit(bins.fit_transform(train.X), train.y, populations=train.table)
+    return rule.predict(bins.transform(test.X))
 
 
-def _linear(train: People, test: People, goals: Goals, level: float) -> Floats:
-    bins = KBinsDiscretizer(10, encode="onehot", quantile_method="averaged_inverted_cdf").fit(train.X)
-    clf = RateConstrainedClassifier(_goal(goals, level), on_infeasible="warn", random_state=0)
-    clf.fit(bins.transform(train.X), train.y, populations=train.table)
-    return np.asarray(clf.predict(bins.transform(test.X)), dtype=np.float64)
-
-
-def _plain(train: People, test: People, goals: Goals, level: float) -> Floats:
-    return np.asarray(booster().fit(train.X, train.y).predict(test.X), dtype=np.float64)
+def _plain(train: People, test: People, goals: Goals, level: float) -> Any:
+    return booster().fit(train.X, train.y).predict(test.X)
 
 
 def _held_out(train: People) -> tuple[Any, People]:
@@ -149,26 +147,26 @@ def _held_out(train: People) -> tuple[Any, People]:
     return booster().fit(train.X[fit], train.y[fit]), train.take(held)
 
 
-def _exponentiated_gradient(train: People, test: People, goals: Goals, level: float) -> Floats:
+def _exponentiated_gradient(train: People, test: People, goals: Goals, level: float) -> Any:
     from fairlearn import reductions
 
     moment = getattr(reductions, goals.names["fairlearn"])(difference_bound=level)
     reduction = reductions.ExponentiatedGradient(booster(), moment, eps=level)
     reduction.fit(train.X, train.y, sensitive_features=train.code)
-    return np.asarray(reduction._pmf_predict(test.X)[:, 1])
+    return reduction._pmf_predict(test.X)[:, 1]
 
 
-def _threshold_optimizer(train: People, test: People, goals: Goals, level: float) -> Floats:
+def _threshold_optimizer(train: People, test: People, goals: Goals, level: float) -> Any:
     from fairlearn.postprocessing import ThresholdOptimizer
 
     scorer, held = _held_out(train)
     chosen = ThresholdOptimizer(
         estimator=scorer, constraints=goals.names["error_parity"], prefit=True, predict_method="predict_proba"
     ).fit(held.X, held.y, sensitive_features=held.code)
-    return np.asarray(chosen._pmf_predict(test.X, sensitive_features=test.code)[:, 1])
+    return chosen._pmf_predict(test.X, sensitive_features=test.code)[:, 1]
 
 
-def _error_parity(train: People, test: People, goals: Goals, level: float) -> Floats:
+def _error_parity(train: People, test: People, goals: Goals, level: float) -> Any:
     from error_parity import RelaxedThresholdOptimizer
 
     scorer, held = _held_out(train)
@@ -176,29 +174,25 @@ def _error_parity(train: People, test: People, goals: Goals, level: float) -> Fl
         predictor=lambda X: scorer.predict_proba(X)[:, 1], constraint=goals.names["error_parity"], tolerance=level
     )
     chosen.fit(X=held.X, y=held.y, group=held.code)
-    return np.asarray(np.mean([chosen.predict(test.X, group=test.code) for _ in range(DRAWS)], axis=0))
+    return np.mean([chosen.predict(test.X, group=test.code) for _ in range(DRAWS)], axis=0)
 
 
-def _oxonfair(groups: str) -> Method:
+def _oxonfair(train: People, test: People, goals: Goals, level: float, *, groups: str) -> Any:
     """With groups that are "seen" or "guessed" at prediction, or a recall floor with "none"."""
+    from oxonfair import FairPredictor, group_metrics
 
-    def method(train: People, test: People, goals: Goals, level: float) -> Floats:
-        from oxonfair import FairPredictor, group_metrics
-
-        scorer, held = _held_out(train)
-        given = [{"data": rows.X, "target": rows.y} | ({} if groups == "none" else {"groups": rows.code})
-                 for rows in (held, test)]  # fmt: skip
-        known: dict[str, dict[str, Any]] = {"seen": {}, "none": {"groups": None}}
-        if groups == "guessed":
-            known["guessed"] = {"inferred_groups": booster().fit(train.X, train.code)}
-        chosen, bound = FairPredictor(scorer, given[0], **known[groups]), 1.0 - level if groups == "none" else level
-        chosen.fit(group_metrics.accuracy, getattr(group_metrics, goals.names["oxonfair"]), bound)
-        return np.asarray(chosen.predict(given[1]), dtype=np.float64).ravel()
-
-    return method
+    scorer, held = _held_out(train)
+    given = [{"data": rows.X, "target": rows.y} | ({} if groups == "none" else {"groups": rows.code})
+             for rows in (held, test)]  # fmt: skip
+    known: dict[str, dict[str, Any]] = {"seen": {}, "none": {"groups": None}}
+    if groups == "guessed":
+        known["guessed"] = {"inferred_groups": booster().fit(train.X, train.code)}
+    chosen, bound = FairPredictor(scorer, given[0], **known[groups]), 1.0 - level if groups == "none" else level
+    chosen.fit(group_metrics.accuracy, getattr(group_metrics, goals.names["oxonfair"]), bound)
+    return np.ravel(chosen.predict(given[1]))
 
 
-def _fairgbm(train: People, test: People, goals: Goals, level: float) -> Floats:
+def _fairgbm(train: People, test: People, goals: Goals, level: float) -> Any:
     import fairgbm
 
     rows = fairgbm.Dataset(train.X, train.y, constraint_group=train.code)
@@ -207,47 +201,66 @@ def _fairgbm(train: People, test: People, goals: Goals, level: float) -> Floats:
         "constraint_fnr_tolerance": level, "constraint_fpr_tolerance": level, "num_threads": 1, "verbose": -1,
         "seed": 0,
     }  # fmt: skip
-    return np.asarray(fairgbm.train(settings, rows, 100).predict(test.X) > 0.5, dtype=np.float64)
+    return fairgbm.train(settings, rows, 100).predict(test.X) > 0.5
 
 
-def _tuned_threshold(train: People, test: People, goals: Goals, level: float) -> Floats:
+def _tuned_threshold(train: People, test: People, goals: Goals, level: float) -> Any:
     def score(y: Any, called: Any) -> float:
         """Accuracy, and below it by the shortfall where the floor is missed."""
         found = recall_score(y, called)
         return float(accuracy_score(y, called) if found >= 1.0 - level else found - 1.0)
 
     chosen = TunedThresholdClassifierCV(booster(), scoring=make_scorer(score), random_state=0)
-    return np.asarray(chosen.fit(train.X, train.y).predict(test.X), dtype=np.float64)
+    return chosen.fit(train.X, train.y).predict(test.X)
 
 
+class Comparison(NamedTuple):
+    """Methods side by side: ours, peers with the modules they come from, and which of ours is held against those."""
+
+    title: str
+    first: str
+    ours: Mapping[str, Method]
+    peers: Mapping[str, tuple[str, Method]]
+
+
+REDUCTION, ONE_RUN = (partial(_ours, make=partial(GoalReduction, one_run=one_run)) for one_run in (False, True))
 BY_GROUP = partial(GoalThresholdClassifier, cv=5, per_population="group")
-BLIND: dict[str, Method] = {
-    "linear": _linear,
-    "reduction": _ours(partial(GoalReduction, one_run=False)),
-    "one run": _ours(partial(GoalReduction, one_run=True)),
-    "guessed groups": _ours(BY_GROUP, group_estimator=booster()),
-}
-AWARE: dict[str, Method] = {
-    "thresholds by group": _ours(BY_GROUP, aware=True),
-    "reduction by group": _ours(partial(GoalReduction, one_run=False, per_population="group"), aware=True),
-}
-BLIND_PEERS: dict[str, tuple[str, Method]] = {
-    "fairlearn ExponentiatedGradient": ("fairlearn", _exponentiated_gradient),
-    "OxonFair, inferred groups": ("oxonfair", _oxonfair("guessed")),
-    "FairGBM": ("fairgbm", _fairgbm),
-}
-AWARE_PEERS: dict[str, tuple[str, Method]] = {
-    "fairlearn ThresholdOptimizer": ("fairlearn", _threshold_optimizer),
-    "error-parity": ("error_parity", _error_parity),
-    "OxonFair": ("oxonfair", _oxonfair("seen")),
-}
-FLOOR: dict[str, Method] = {name: BLIND[name] for name in ("linear", "reduction", "one run")} | {
-    "threshold": _ours(partial(GoalThresholdClassifier, cv=5))
-}
-FLOOR_PEERS: dict[str, tuple[str, Method]] = {
-    "scikit-learn TunedThresholdClassifierCV": ("sklearn", _tuned_threshold),
-    "OxonFair": ("oxonfair", _oxonfair("none")),
-}
+REDUCTION_BY_GROUP = partial(GoalReduction, one_run=False, per_population="group")
+BLIND = Comparison(
+    "Group unseen at prediction", "one run",
+    {
+        "linear": _linear, "reduction": REDUCTION, "one run": ONE_RUN,
+        "guessed groups": partial(_ours, make=partial(BY_GROUP, group_estimator=booster())),
+    },
+    {
+        "fairlearn ExponentiatedGradient": ("fairlearn", _exponentiated_gradient),
+        "OxonFair, inferred groups": ("oxonfair", partial(_oxonfair, groups="guessed")),
+        "FairGBM": ("fairgbm", _fairgbm),
+    },
+)  # fmt: skip
+AWARE = Comparison(
+    "Group seen at prediction", "thresholds by group",
+    {
+        "thresholds by group": partial(_ours, make=BY_GROUP, aware=True),
+        "reduction by group": partial(_ours, make=REDUCTION_BY_GROUP, aware=True),
+    },
+    {
+        "fairlearn ThresholdOptimizer": ("fairlearn", _threshold_optimizer),
+        "error-parity": ("error_parity", _error_parity),
+        "OxonFair": ("oxonfair", partial(_oxonfair, groups="seen")),
+    },
+)  # fmt: skip
+FLOOR = Comparison(
+    "Recall floor", "threshold",
+    {
+        "linear": _linear, "reduction": REDUCTION, "one run": ONE_RUN,
+        "threshold": partial(_ours, make=partial(GoalThresholdClassifier, cv=5)),
+    },
+    {
+        "scikit-learn TunedThresholdClassifierCV": ("sklearn", _tuned_threshold),
+        "OxonFair": ("oxonfair", partial(_oxonfair, groups="none")),
+    },
+)  # fmt: skip
 NO_GOAL = "no goal"
 WITHOUT_LEVEL = {NO_GOAL, "fairlearn ThresholdOptimizer"}
 """One model whatever the level is; the second asks for parity itself."""
@@ -256,23 +269,12 @@ WITHOUT_LEVEL = {NO_GOAL, "fairlearn ThresholdOptimizer"}
 def measured(called: Floats, test: People, kind: str) -> tuple[float, float]:
     """Error, and by how much the rates of the two groups differ; of a recall floor the share that is missed."""
     error = float(np.where(test.y == 1, 1.0 - called, called).mean())
-
-    def differ(rows: Any) -> float:
-        return abs(float(called[rows & test.first].mean() - called[rows & ~test.first].mean()))
-
     if kind == RECALL_FLOOR:
         return error, float(1.0 - called[test.y == 1].mean())
-    if kind == "demographic parity":
-        return error, differ(test.y >= 0)
-    positives = differ(test.y == 1)
-    return error, positives if kind == "equal opportunity" else max(positives, differ(test.y == 0))
-
-
-def _methods(kind: str, context: Context) -> dict[str, Method]:
-    """Ours for a goal, and those of installed peers that know it."""
-    ours, peers = (FLOOR, FLOOR_PEERS) if kind == RECALL_FLOOR else (BLIND | AWARE, BLIND_PEERS | AWARE_PEERS)
-    known = {name: method for name, (module, method) in peers.items() if module in GOALS[kind].names}
-    return {NO_GOAL: _plain, **ours} | {name: known[name] for name in known if context.peer(peers[name][0]) is not None}
+    # The rows on which rates of the groups are compared: all, the positive ones, or these and the negative ones.
+    compared = {"demographic parity": [test.y >= 0], "equal opportunity": [test.y == 1]}
+    every = compared.get(kind, [test.y == 1, test.y == 0])
+    return error, max(abs(float(called[of & test.first].mean() - called[of & ~test.first].mean())) for of in every)
 
 
 def points(name: str, context: Context) -> list[Row]:
@@ -288,103 +290,94 @@ def points(name: str, context: Context) -> list[Row]:
             trivial = 1.0 - share if kind == RECALL_FLOOR else min(share, 1.0 - share)
             about = {"table": name, "split": split, "trivial": trivial, "goal": kind}
             levels = (FLOORS if kind == RECALL_FLOOR else LEVELS)[context.pick(slice(None), slice(1, 2))]
-            for method, level in product(methods := _methods(kind, context), levels):
+            compared = (FLOOR,) if kind == RECALL_FLOOR else (BLIND, AWARE)
+            ours = {NO_GOAL: _plain} | {method: call for of in compared for method, call in of.ours.items()}
+            peers = {
+                method: call for of in compared for method, (module, call) in of.peers.items()
+                if module in goals.names and context.peer(module) is not None
+            }  # fmt: skip
+            for method, level in product(methods := ours | peers, levels):
                 if method in WITHOUT_LEVEL and level != levels[0]:
                     continue
                 try:
                     timing = Timing.of(partial(methods[method], train, test, goals, level))
                 except Exception as error:
-                    if method in BLIND | AWARE | FLOOR:
+                    if method not in peers:
                         raise
                     print(f"{name}, {kind}, {method}: {error}", file=sys.stderr)  # a peer's own failure
                     continue
-                reached = measured(timing.result, test, kind)
+                reached = measured(np.asarray(timing.result, dtype=np.float64), test, kind)
                 found = {"error": reached[0], "violation": reached[1], "seconds": timing.processor_median}
                 rows.append(about | {"method": method, "level": level} | found)
     return rows
 
 
-def _measured(content: Content) -> list[Row]:
+def _measured(content: Content) -> pd.DataFrame:
     """The points of all tables that were measured."""
-    return [row for name in GROUPS if name in content for row in content[name]]
+    rows = [row for name in GROUPS for row in content.get(name, [])]
+    if not rows:
+        raise MissingPartError(*GROUPS)
+    return pd.DataFrame(rows)
 
 
 def least_error(reached: Iterable[tuple[float, float]], violation: float) -> float:
     """The least error of mixtures of (violation, error) at a violation."""
     several = sorted(set(reached))
-    best = min((error for at, error in several if at <= violation), default=np.inf)
-    for i, (low, error) in enumerate(several):
-        for high, other in several[i + 1 :]:
-            if low <= violation <= high and high > low:
-                best = min(best, error + (other - error) * (violation - low) / (high - low))
-    return float(best)
+    errors = [error for at, error in several if at <= violation]
+    errors += [
+        error + (other - error) * (violation - low) / (high - low)
+        for (low, error), (high, other) in combinations(several, 2) if low <= violation <= high and low < high
+    ]  # fmt: skip
+    return min(errors, default=np.inf)
 
 
-def frontiers(content: Content) -> dict[tuple[str, str], dict[str, list[float]]]:
-    """By table and goal, for each method: its mean error along the frontier, in each split."""
-    found: dict[tuple[str, str], dict[str, list[float]]] = {}
-    for (table, goal, _), rows in grouped(_measured(content), "table", "goal", "split"):
-        reached = {name: [(row["violation"], row["error"]) for row in own] for name, own in grouped(rows, "method")}
+def frontiers(content: Content) -> pd.DataFrame:
+    """By table, goal and split, for each method: its mean error along the frontier."""
+    found = []
+    for (table, goal, split), rows in _measured(content).groupby(["table", "goal", "split"], sort=False):
+        reached = {name: [*zip(own.violation, own.error, strict=True)] for name, own in rows.groupby("method")}
         (plain,) = reached[NO_GOAL]
-        beside = [plain, (0.0, rows[0]["trivial"])]
-        for name, own in reached.items():
-            errors = [least_error([*own, *beside], share * plain[0]) for share in SHARES]
-            found.setdefault((table, goal), {}).setdefault(name, []).append(statistics.fmean(errors))
-    # What failed on a split is compared on none.
-    return {
-        place: {name: errors for name, errors in methods.items() if len(errors) == len(methods[NO_GOAL])}
-        for place, methods in found.items()
-    }
+        beside = [plain, (0.0, rows.trivial.iloc[0])]
+        found.append({"table": table, "goal": goal, "split": split} | {
+            name: np.mean([least_error([*own, *beside], share * plain[0]) for share in SHARES])
+            for name, own in reached.items()
+        })  # fmt: skip
+    return pd.DataFrame(found)
 
 
-def _compared(ours: Mapping[str, Any], peers: Mapping[str, Any], first: str) -> Callable[[Content], Iterable[Row]]:
-    """A line for each table and goal: mean errors, and those of `first` minus the best peer's, split by split."""
-
-    def rows(content: Content) -> Iterable[Row]:
-        for (table, goal), methods in frontiers(content).items():
-            if not methods.keys() >= ours.keys():
-                continue
-            row: Row = {"table": table, "goal": goal}
-            row |= {name: mean_and_error(errors) for name, errors in methods.items()}
-            there = {name: statistics.fmean(methods[name]) for name in peers if name in methods}
-            if there:
-                best = min(there, key=lambda name: there[name])
-                pairs = zip(methods[first], methods[best], strict=True)
-                row |= {"best": best, "its": row[best], "minus": mean_and_error([one - other for one, other in pairs])}
-            yield row
-
-    return rows
+def _compared(of: Comparison, content: Content) -> Iterable[Row]:
+    """A line for each table and goal: mean errors, and those of the first minus the best peer's, split by split."""
+    for (table, goal), errors in frontiers(content).groupby(["table", "goal"], sort=False):
+        errors = errors.dropna(axis="columns")  # what failed on a split is compared on none
+        if not set(of.ours) <= set(errors):
+            continue
+        row: Row = {"table": table, "goal": goal} | {name: mean_and_error(errors[name]) for name in of.ours}
+        if there := [name for name in of.peers if name in errors]:
+            best = errors[there].mean().idxmin()
+            minus = mean_and_error(errors[of.first] - errors[best])
+            row |= {"best": best, "its": mean_and_error(errors[best]), "minus": minus}
+        yield row
 
 
-def _table(title: str, ours: Mapping[str, Any], peers: Mapping[str, Any], first: str) -> Table:
-    errors = " | ".join(f"{name}: {{{name}:±.3f}}" for name in ours)
-    columns = (
-        f"table | goal | {errors} | best peer: {{best}} | its error: {{its:±.3f}} | {first} minus it: {{minus:±+.3f}}"
-    )
-    return Table(title, _compared(ours, peers, first), columns)
-
-
-BLIND_TABLE = _table("Group unseen at prediction", BLIND, BLIND_PEERS, "one run")
-AWARE_TABLE = _table("Group seen at prediction", AWARE, AWARE_PEERS, "thresholds by group")
-FLOOR_TABLE = _table("Recall floor", FLOOR, FLOOR_PEERS, "threshold")
+def _table(of: Comparison) -> Table:
+    errors = " | ".join(f"{name}: {{{name}:±.3f}}" for name in of.ours)
+    its = f"best peer: {{best}} | its error: {{its:±.3f}} | {of.first} minus it: {{minus:±+.3f}}"
+    return Table(of.title, partial(_compared, of), f"table | goal | {errors} | {its}")
 
 
 def _seconds(content: Content) -> Iterable[Row]:
     """Mean processor seconds of a fit with predictions, by table."""
-    for method, rows in grouped(_measured(content), "method"):
-        means = {table: statistics.fmean(row["seconds"] for row in own) for table, own in grouped(rows, "table")}
-        yield {"method": method} | means
+    means = _measured(content).pivot_table("seconds", "method", "table", sort=False)
+    return means.reset_index().to_dict("records")
 
 
 def _targets(content: Content) -> Iterable[Limit]:
     """What the guide names first is not behind the best peer by more than two standard errors."""
-    tables = (("one run", BLIND_TABLE), ("thresholds by group", AWARE_TABLE), ("threshold", FLOOR_TABLE))
-    for first, table in tables:
-        assert callable(table.rows)
-        for row in table.rows(content):
+    for of in (BLIND, AWARE, FLOOR):
+        for row in _compared(of, content):
             if "best" in row:
                 mean, error = row["minus"]
-                what = f"{row['table']}, {row['goal']}: error of {first} minus that of {row['best']}"
+                what = f"{row['table']}, {row['goal']}: error of {of.first} minus that of {row['best']}"
                 yield Limit(what, mean, 2.0 * error if error == error else 0.0)
 
 
@@ -392,19 +385,18 @@ def _picture(content: Content, path: Path) -> None:
     """Error against the difference between groups on new rows, for bounds on the positive rates, means over splits."""
     from matplotlib.figure import Figure
 
-    points = pd.DataFrame(_measured(content)).query("goal == 'demographic parity'")
+    points = _measured(content).query("goal == 'demographic parity'")
     means = points.groupby(["table", "method", "level"])[["violation", "error"]].mean()
     tables = points["table"].unique()
     figure = Figure(figsize=(4.2 * len(tables), 7.6), layout="constrained")
-    kinds = {"the group is not seen": (BLIND, BLIND_PEERS), "the group is seen": (AWARE, AWARE_PEERS)}
     grid = figure.subplots(2, len(tables), squeeze=False, sharex="col", sharey="col")
-    for line, (seen, (ours, peers)) in zip(grid, kinds.items(), strict=True):
+    for line, of in zip(grid, (BLIND, AWARE), strict=True):
         for axes, table in zip(line, tables, strict=True):
-            for number, name in enumerate((NO_GOAL, *ours, *peers)):
+            for number, name in enumerate((NO_GOAL, *of.ours, *of.peers)):
                 if name in means.loc[table].index:
-                    style = "*" if name == NO_GOAL else "o-" if name in ours else "s--"
+                    style = "*" if name == NO_GOAL else "o-" if name in of.ours else "s--"
                     axes.plot(*means.loc[table, name].T.to_numpy(), style, color=f"C{number}", markersize=5, label=name)
-            axes.set_title(f"{table}: {seen}", fontsize=10)
+            axes.set_title(f"{table}: {of.title.lower()}", fontsize=10)
             axes.grid(color="0.92")
         line[0].set_ylabel("error on new rows")
         shown = {text: drawn for axes in line for drawn, text in zip(*axes.get_legend_handles_labels(), strict=True)}
@@ -415,24 +407,23 @@ def _picture(content: Content, path: Path) -> None:
 
 
 def _task(half: Any, names: Sequence[str]) -> Task:
-    seconds = " | ".join(["method", *(f"{name}: {{{name}:.2f}}" for name in names)])
     return Task(
         f"Boosted trees under fairness goals on {', '.join(names)}: the error at equal violation on new rows, beside "
         "fairlearn, error-parity, OxonFair and FairGBM, who does not see the group at prediction and who does; and "
         "under a recall floor",
         {name: partial(points, name) for name in names},
         {
-            "blind": BLIND_TABLE,
-            "aware": AWARE_TABLE,
-            "floor": FLOOR_TABLE,
-            "seconds": Table("Mean processor seconds of a fit", _seconds, seconds),
+            "blind": _table(BLIND),
+            "aware": _table(AWARE),
+            "floor": _table(FLOOR),
+            "seconds": Table(
+                "Mean processor seconds of a fit", _seconds,
+                "method | " + " | ".join(f"{name}: {{{name}:.2f}}" for name in names),
+            ),
         },
-        _targets,
-        subject="any model",
-        half=half,
+        _targets, subject="any model", half=half, picture=_picture,
         peers=("fairlearn", "oxonfair", "error-parity", "fairgbm", "lightgbm"),
-        picture=_picture,
-    )
+    )  # fmt: skip
 
 
 TASKS = {

@@ -124,11 +124,6 @@ TASKS = {
                 "| test error, widemargin: {test_error:.1%} | fairlearn: {peer[test_error]:.1%} "
                 "| test ratio, widemargin: {test_ratio:.2f} | fairlearn: {peer[test_ratio]:.2f}",
             ),
-            "_all": Table(
-                "All fits", "people",
-                "data | what | kappa | median s: {median_s:.3f} | fastest - slowest: {fastest_s:.2f} - {slowest_s:.2f} "
-                "| processor s: {median_processor_s:.3f} | test ratio / error: {test_ratio:.3f} / {test_error:.4f}",
-            ),
         },
         _targets, _sentences, peers=("fairlearn",),
     ),

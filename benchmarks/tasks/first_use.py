@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from benchmarks.machine import ROOT
-from benchmarks.task import Content, Context, Limit, Row, Table, Task
+from benchmarks.task import Content, Context, Limit, Row, Table, Task, Timing
 from widemargin.cli.goals_file.reader import read_goals_file
 from widemargin.cli.tables.table_files import read_table
 from widemargin.diagnostics import audit
@@ -81,7 +81,7 @@ def three_commands(ctx: Context) -> list[Row]:
                 ["report", "goals.toml", "--model", "goals.skops", "--out", "report.html"],
             ):
                 done = command("-m", "widemargin", *arguments, folder=folder, codes=(0, 1), **cache)
-                row |= {f"{arguments[0]}_s": done.wall, f"{arguments[0]}_code": done.code}
+                row[f"{arguments[0]}_s"] = done.wall
                 row["seconds"] += done.wall
                 row["processor_s"] += done.processor
             row["report_kb"] = (folder / "report.html").stat().st_size >> 10
@@ -104,18 +104,15 @@ STRUCTURAL = ("MulticlassSVC", "MultiLabelSVC", "HierarchicalSVC", "ChainSVC")
 
 
 def first_fits(ctx: Context, name: str) -> dict[str, float]:
-    """Processor seconds of two fits, and wall seconds of the first."""
+    """Processor seconds of two fits, and wall seconds of the first, with the making of its rows."""
     from widemargin.cli.commands.compile import made_estimator, made_rows
 
     began, model = time.perf_counter(), made_estimator(name)
     X, y = made_rows(name, 500)[0]
-    seconds: dict[str, float] = {}
-    for call in ("first", "second"):
-        start = time.process_time()
-        model.fit(X, y).predict(X)
-        seconds[call] = time.process_time() - start
-        seconds.setdefault("wall", time.perf_counter() - began)
-    return seconds
+    timing = Timing.of(lambda: model.fit(X, y).predict(X))
+    wall = time.perf_counter() - began
+    timing.add(lambda: model.fit(X, y).predict(X))
+    return {"first": timing.processor[0], "wall": wall, "second": timing.processor[1]}
 
 
 FIRST_FIT = (
@@ -158,9 +155,10 @@ def _call_sentences(content: Content) -> Iterable[tuple[str, str]]:
 
 
 def _call_targets(content: Content) -> Iterable[Limit]:
-    rows = [(row["estimator"] in STRUCTURAL, row.get("program")) for row in content["rows"]]
-    for structural, named, most in ((False, "other models", 5.0), (True, "structural models", 8.0)):
-        found = [seconds for kind, seconds in rows if kind == structural and seconds is not None]
+    programs = {row["estimator"]: row["program"] for row in content["rows"] if "program" in row}
+    for named, most in (("other models", 5.0), ("structural models", 8.0)):
+        structural = named == "structural models"
+        found = [seconds for name, seconds in programs.items() if (name in STRUCTURAL) == structural]
         if found:
             yield Limit(f"a program with one fit, empty cache, slowest of the {named}", max(found), most, "s")
     if content["train"]:
@@ -206,9 +204,9 @@ def imports(ctx: Context) -> list[Row]:
 
 def megabytes(ctx: Context) -> dict[str, int]:
     """Bytes of the files of every library that is installed with the package, without byte code."""
-    needed, sizes = [text for text in requires("widemargin") or () if "extra ==" not in text], {}
+    sizes = {}
     for name in NEEDED_FOR:
-        if any(text.startswith(name) for text in needed):
+        if any(text.startswith(name) and "extra ==" not in text for text in requires("widemargin") or ()):
             files = (Path(str(file.locate())) for file in distribution(name).files or [])
             kept = (path for path in files if "__pycache__" not in str(path) and path.is_file())
             sizes[name] = sum(path.stat().st_size for path in kept)
@@ -239,10 +237,10 @@ def _apart(report: Row, rows: Path, model: Path | None) -> float:
 
     def numbers(of: Row) -> list[float]:
         rules = of["constraints"]
-        measured = [rule[key] for rule in rules for key in ("rate", "bound", "slack")]
-        return [of["objective"], *measured, *(rule["interval"][end] for rule in rules for end in ("lower", "upper"))]
+        ends = [rule["interval"][end] for rule in rules for end in ("lower", "upper")]
+        return [of["objective"], *ends, *(rule[key] for rule in rules for key in ("rate", "bound", "slack"))]
 
-    return max(abs(a - b) for a, b in zip(numbers(report), numbers(whole), strict=True))
+    return float(np.abs(np.subtract(numbers(report), numbers(whole))).max())
 
 
 def audits(ctx: Context) -> list[Row]:

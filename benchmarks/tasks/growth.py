@@ -16,7 +16,7 @@ from sklearn.preprocessing import normalize
 from threadpoolctl import threadpool_limits
 
 from benchmarks.machine import resident_growth
-from benchmarks.task import Content, Context, Limit, Row, Table, Task, Timing, grouped, quietly
+from benchmarks.task import Content, Context, Limit, Row, Table, Task, Timing, each_fresh, grouped, quietly
 from widemargin import GoalThresholdClassifier, KernelSVC, MultiLabelSVC, RateConstrainedClassifier, audit
 from widemargin._threads import in_threads
 from widemargin.diagnostics import AuditBlock, audit_stream
@@ -73,18 +73,12 @@ def _thresholds(groups: int) -> Callable[[], Any]:
     return lambda: rule.fit(data.X, data.y, populations=data.table)
 
 
-def _label_sets(labels: int) -> Callable[[], Any]:
+def _label_sets(n: int, d: int, labels: int, noise: float, above: float, **options: Any) -> Callable[[], Any]:
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(1000, 20))
-    Y = (X @ rng.normal(size=(20, labels)) / 4 + 0.5 * rng.normal(size=(1000, labels)) > 0.8).astype(int)
-    return lambda: MultiLabelSVC(edges="tree", C=1.0, solver_options={"offset": 0.0}).fit(X, Y)
-
-
-def _all_pairs(n: int, labels: int) -> Callable[[], Any]:
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(n, 100))
-    Y = (X @ rng.normal(size=(100, labels)) / 10 + 0.3 * rng.normal(size=(n, labels)) > 0.5).astype(int)
-    return lambda: MultiLabelSVC(edges="full", C=0.01, max_iter=20, solver_options={"offset": 0.0}).fit(X, Y)
+    X = rng.normal(size=(n, d))
+    score = X @ rng.normal(size=(d, labels)) / int(np.sqrt(d)) + noise * rng.normal(size=(n, labels))
+    model = MultiLabelSVC(solver_options={"offset": 0.0}, **options)
+    return lambda: model.fit(X, (score > above).astype(int))
 
 
 def _audit(n: int) -> Callable[[], Any]:
@@ -102,36 +96,34 @@ def _audit_blocks(n: int) -> Callable[[], Any]:
     return lambda: audit_stream(blocks(), GOAL, classes=(0, 1))
 
 
-def _doublings(first: int, times: int = 4) -> tuple[int, ...]:
-    return tuple(first * 2**k for k in range(times + 1))
-
-
 class Axis(NamedTuple):
-    """What is measured against which sizes; of how many numbers the data are, by size."""
+    """What is measured, its first size and that of a quick run, and of how many numbers the data are, by size."""
 
     what: str
-    sizes: Sequence[int]
+    first: int
+    small: int
     prepare: Callable[[int], Callable[[], Any]]
     numbers: Callable[[int], int]
 
 
+DOUBLINGS = (1, 2, 4, 8, 16)
 AXES = {
-    "rows": Axis("RateConstrainedClassifier.fit, rows (30 columns)", _doublings(25_000), lambda n: _trained(n, 30),
-                 lambda n: 30 * n),
-    "columns": Axis("RateConstrainedClassifier.fit, columns (20,000 rows)", _doublings(32),
+    "rows": Axis("RateConstrainedClassifier.fit, rows (30 columns)", 25_000, 500,
+                 lambda n: _trained(n, 30), lambda n: 30 * n),
+    "columns": Axis("RateConstrainedClassifier.fit, columns (20,000 rows)", 32, 4,
                     lambda d: _trained(20_000, d), lambda d: 20_000 * d),
-    "constraints": Axis("RateConstrainedClassifier.fit, constraints (100,000 rows, 20 columns)", _doublings(4),
+    "constraints": Axis("RateConstrainedClassifier.fit, constraints (100,000 rows, 20 columns)", 4, 2,
                         lambda m: _trained(100_000, 20, m), lambda m: 100_000 * 20),
-    "groups": Axis("thresholds by group, groups (32,000 rows)", _doublings(2), _thresholds, lambda g: 32_000),
-    "kernel rows": Axis("KernelSVC.fit, rows (10 columns)", _doublings(2000), _kernel_fit, lambda n: 10 * n),
-    "kernel columns": Axis("KernelSVC.fit, columns (8,000 rows)", _doublings(64), lambda d: _kernel_fit(8000, d),
-                           lambda d: 8000 * d),
+    "groups": Axis("thresholds by group, groups (32,000 rows)", 2, 2, _thresholds, lambda g: 32_000),
+    "kernel rows": Axis("KernelSVC.fit, rows (10 columns)", 2000, 200, _kernel_fit, lambda n: 10 * n),
+    "kernel columns": Axis("KernelSVC.fit, columns (8,000 rows)", 64, 4,
+                           lambda d: _kernel_fit(8000, d), lambda d: 8000 * d),
     "support vectors": Axis("KernelSVC.predict of 10,000 rows, training rows (their support vectors are a share)",
-                            _doublings(1000), _kernel_predictions, lambda n: 10 * n),
-    "labels": Axis("MultiLabelSVC.fit, labels (1,000 rows, a tree of labels)", _doublings(8), _label_sets,
-                   lambda k: 1000 * (20 + k)),
-    "audited rows": Axis("audit, rows", _doublings(250_000), _audit, lambda n: 2 * n),
-    "rows audited in blocks": Axis("audit_stream, rows, drawn as it goes", _doublings(250_000), _audit_blocks,
+                            1000, 200, _kernel_predictions, lambda n: 10 * n),
+    "labels": Axis("MultiLabelSVC.fit, labels (1,000 rows, a tree of labels)", 8, 4,
+                   lambda k: _label_sets(1000, 20, k, 0.5, 0.8, edges="tree", C=1.0), lambda k: 1000 * (20 + k)),
+    "audited rows": Axis("audit, rows", 250_000, 1000, _audit, lambda n: 2 * n),
+    "rows audited in blocks": Axis("audit_stream, rows, drawn as it goes", 250_000, 1000, _audit_blocks,
                                    lambda n: 2 * n),
 }  # fmt: skip
 
@@ -140,7 +132,7 @@ def measured(ctx: Context, name: str, size: int) -> Row:
     """One size in a process of its own; the smallest one compiles first."""
     axis = AXES[name]
     with quietly():
-        axis.prepare(axis.sizes[0] if not ctx.quick else size)()
+        axis.prepare(ctx.pick(axis.first, size))()
         run = axis.prepare(size)
         _, grown = resident_growth(run)
     timing = ctx.clock({"run": run}, warm_up=False)["run"]
@@ -148,15 +140,6 @@ def measured(ctx: Context, name: str, size: int) -> Row:
         "axis": name, "size": size, "processor_s": min(timing.processor),
         "grown_mb": None if grown is None else round(grown / 1e6, 1), "data_mb": round(8e-6 * axis.numbers(size), 1),
     }  # fmt: skip
-
-
-def growth(ctx: Context) -> list[Row]:
-    """Every axis at every size."""
-    small = {"rows": 500, "columns": 4, "constraints": 2, "groups": 2, "kernel rows": 200, "kernel columns": 4,
-             "support vectors": 200, "labels": 4, "audited rows": 1000, "rows audited in blocks": 1000}  # fmt: skip
-    return [
-        ctx.fresh(measured, name, size) for name, axis in AXES.items() for size in ctx.pick(axis.sizes, [small[name]])
-    ]
 
 
 def thread(ctx: Context) -> list[Row]:
@@ -172,23 +155,20 @@ def thread(ctx: Context) -> list[Row]:
 def exponents(content: Content) -> Iterable[Row]:
     """Slopes of log time and log memory on log size, and the largest size in readings of its data from memory."""
     bandwidth = content["thread"][0]["gigabytes_a_second"]
-    for name, axis in AXES.items():
-        rows = [row for row in content["growth"] if row["axis"] == name]
+    for name, rows in grouped(content["growth"], "axis"):
         if len(rows) < 5:
             continue
-        sizes = np.log([row["size"] for row in rows])
 
-        def slope(key: str, least: float, rows: Sequence[Row] = rows, sizes: np.ndarray = sizes) -> float | None:
+        def slope(key: str, least: float, rows: Sequence[Row] = rows) -> float | None:
             values = [row[key] or 0.0 for row in rows]
-            return float(np.polyfit(sizes, np.log(values), 1)[0]) if min(values) >= least else None
+            sizes = [row["size"] for row in rows]
+            return np.polyfit(np.log(sizes), np.log(values), 1)[0] if min(values) >= least else None
 
         last = rows[-1]
-        yield {
-            "what": axis.what, "from": rows[0]["size"], "to": last["size"], "seconds": last["processor_s"],
-            "time": slope("processor_s", 1e-9), "grown": last["grown_mb"],
+        yield last | {
+            "what": AXES[name].what, "from": rows[0]["size"], "time": slope("processor_s", 1e-9),
             # Below a megabyte the allocator's pages are counted, not the method's.
-            "memory": slope("grown_mb", 1.0),
-            "readings": last["processor_s"] / (last["data_mb"] / 1000 / bandwidth),
+            "memory": slope("grown_mb", 1.0), "readings": last["processor_s"] / (last["data_mb"] / 1000 / bandwidth),
         }  # fmt: skip
 
 
@@ -221,22 +201,15 @@ def tagged_texts(n: int, seed: int = 0) -> tuple[sp.csr_matrix, sp.csr_matrix]:
 def many_labels_of(ctx: Context, n: int) -> Row:
     """A fit at a C and an offset near those chosen for some thousand rows, until the gap is a tenth."""
     X, Y = tagged_texts(n + 2000)
-    rows, new = slice(n), slice(n, None)
     model = MultiLabelSVC(C=2.4, tol=GAP, random_state=0, solver_options={"offset": 0.3})
     with quietly():
         clone(model).set_params(max_iter=1).fit(X[:200], Y[:200])  # compiles
-        timing = Timing()
-        _, grown = resident_growth(lambda: timing.add(lambda: model.fit(X[rows], Y[rows])))
+        timing, grown = resident_growth(lambda: Timing.of(partial(model.fit, X[:n], Y[:n])))
     return {
-        "rows": n, "labels": LABELS, "processor_s": timing.processor_median, "wall_s": timing.median,
+        "rows": n, "labels": LABELS, "processor_s": timing.processor_median,
         "grown_mb": None if grown is None else grown / 1e6, "passes": model.n_iter_, "gap": model.gap_,
-        "jaccard": float(jaccard_score(Y[new], model.predict(X[new]), average="samples")),
+        "jaccard": float(jaccard_score(Y[n:], model.predict(X[n:]), average="samples")),
     }  # fmt: skip
-
-
-def many_labels(ctx: Context) -> list[Row]:
-    """Each number of rows in a process of its own."""
-    return [ctx.fresh(many_labels_of, n) for n in ctx.pick((25_000, 100_000), (300,))]
 
 
 # --- threads ----------------------------------------------------------------------------------------------------------
@@ -250,11 +223,13 @@ def _read(size: int) -> Callable[[], Any]:
 THREADED: dict[str, tuple[Callable[..., Callable[[], Any]], tuple[int, ...]]] = {
     "rate-constrained, 500,000 x 30": (_trained, (500_000, 30)),
     "rate-constrained, 30,000 x 1,000": (_trained, (30_000, 1000)),
-    "label sets, 4,000 x 14, all pairs, 20 passes": (_all_pairs, (4000, 14)),
+    "label sets, 4,000 x 14, all pairs, 20 passes": (
+        partial(_label_sets, noise=0.3, above=0.5, edges="full", C=0.01, max_iter=20), (4000, 100, 14),
+    ),
     "kernel, 12,000 x 10": (_kernel_fit, (12_000,)),
     "kernel prediction": (_kernel_predictions, (12_000,)),
     "reading memory": (_read, (50_000_000,)),
-}
+}  # fmt: skip
 WANTED = {2: 1.6, 16: 5.0}
 """Gains of the first three by number of threads."""
 
@@ -309,7 +284,7 @@ class LateMap(SerialMap):
 
 
 def late(ctx: Context, delay: float) -> Row:
-    """A fit over blocks with a delay of every call: its wall seconds and its calls."""
+    """A fit over blocks with a delay of every call: its wall seconds, beside the delay times the calls."""
     data = drawn(ctx.pick(400_000, 2000), 20)
     rows = labelled_rows(data.X, data.y, populations=data.table, block_rows=ctx.pick(50_000, 500))
     RateConstrainedClassifier(GOAL).fit_blocks(SerialMap(rows[:1]))
@@ -320,11 +295,6 @@ def late(ctx: Context, delay: float) -> Row:
         "delay_ms": 1000 * delay, "seconds": time.perf_counter() - began, "processor_s": time.process_time() - used,
         "calls": LateMap.calls, "looks": model.n_passes_, "n": data.X.shape[0], "d": data.X.shape[1],
     }  # fmt: skip
-
-
-def delays(ctx: Context) -> list[Row]:
-    """What a delay costs, beside the delay times the calls."""
-    return [ctx.fresh(late, delay) for delay in ctx.pick((0.0, 0.01, 0.02, 0.05), (0.0, 0.001))]
 
 
 def _delayed(content: Content) -> Iterable[Row]:
@@ -362,7 +332,7 @@ def _picture(content: Mapping[str, Any], path: Path) -> None:
         sizes = np.array([row["size"] for row in rows])
         axes.loglog(sizes / sizes[0], [row["processor_s"] for row in rows], marker="o", label=name)
     axes.set(xlabel="size, in multiples of the smallest", ylabel="processor seconds")
-    axes.set_xticks(_doublings(1), [str(k) for k in _doublings(1)], minor=False)
+    axes.set_xticks(DOUBLINGS, [str(times) for times in DOUBLINGS])
     axes.legend(fontsize=8, ncols=2)
     figure.savefig(path, dpi=110)
 
@@ -380,14 +350,22 @@ TASKS = {
     "growth": Task(
         "How processor time and memory grow with rows, columns, constraints, groups, support vectors and labels, on "
         "rows drawn here; what late answers of a cluster cost a fit over blocks, and what follows for a billion rows.",
-        {"thread": thread, "growth": growth, "delays": delays, "many labels": many_labels},
+        {
+            "thread": thread,
+            "growth": each_fresh(
+                measured, [(name, times * axis.first) for name, axis in AXES.items() for times in DOUBLINGS],
+                [(name, axis.small) for name, axis in AXES.items()],
+            ),
+            "delays": each_fresh(late, [(0.0,), (0.01,), (0.02,), (0.05,)], [(0.0,), (0.001,)]),
+            "many labels": each_fresh(many_labels_of, [(25_000,), (100_000,)], [(300,)]),
+        },
         {
             "exponents": Table(
                 "Exponents over at least four doublings: time and the memory that a call adds; the largest size in "
                 "readings of its data from memory",
                 exponents,
-                "what | from: {from:,} | to: {to:,} | seconds there: {seconds:.2f} | time: {time:.2f} | MB there: "
-                "{grown:,.0f} | memory: {memory:.2f} | readings: {readings:,.0f}",
+                "what | from: {from:,} | to: {size:,} | seconds there: {processor_s:.2f} | time: {time:.2f} "
+                "| MB there: {grown_mb:,.0f} | memory: {memory:.2f} | readings: {readings:,.0f}",
             ),
             "thread": Table("One thread of this machine", "thread",
                              "GB a second: {gigabytes_a_second:.1f} | GFLOP a second: {gigaflops:.0f}"),

@@ -1,8 +1,8 @@
 """How often a guarantee is false: simulated draws from known distributions; and what it costs: draws of real data."""
 
-import dataclasses
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from itertools import product
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,7 @@ from joblib import Parallel, delayed
 from scipy.stats import binom
 from sklearn.linear_model import LogisticRegression
 
-from benchmarks.data.halves import names
+from benchmarks.data.halves import HALVES
 from benchmarks.data.sources import OUTCOMES, People, encoded
 from benchmarks.task import Content, Context, Limit, Row, Table, Task, grouped, mean_and_error, quietly
 from benchmarks.tasks.group_thresholds import FirstColumn
@@ -32,8 +32,7 @@ GROUPS = 'w = population(g == "w")\nm = population(g == "m")\n'
 # --- known distributions --------------------------------------------------------------------------------------------
 
 
-@dataclasses.dataclass(frozen=True)
-class World:
+class World(NamedTuple):
     """A distribution that is known: the uniform one over finitely many rows. Draws are independent, with replacement.
 
     The first column of X is the score that thresholds are chosen for.
@@ -49,8 +48,7 @@ class World:
         return pa.table({"g": self.group[rows], "deployed": self.deployed[rows]})
 
 
-@dataclasses.dataclass(frozen=True)
-class Scenario:
+class Scenario(NamedTuple):
     """A goal, the world it is measured in, and the true slack of each of its constraints."""
 
     goal: str
@@ -75,65 +73,57 @@ def flat(rng: np.random.Generator, n: int) -> World:
     return World(np.vstack([half.X, half.X]), y, np.tile(half.group, 2), np.tile(half.deployed, 2))
 
 
-def mean(values: Floats, where: npt.NDArray[np.bool_]) -> float:
-    """Mean over some rows."""
-    return float(values[where].mean())
-
-
 SCENARIOS = {
     "recall floor": Scenario(
         "minimize false_positive_rate()\nsubject to recall() >= 0.8",
         shifted,
-        lambda world, p: [mean(p, world.y == 1) - 0.8],
+        lambda world, p: [p[world.y == 1].mean() - 0.8],
     ),
     "flat precision": Scenario(
         "minimize -1 * recall()\nsubject to precision() >= 0.52",
         flat,
-        lambda world, p: [float(p[world.y == 1].sum() / p.sum()) - 0.52 if p.sum() > 0 else -1.0],
+        lambda world, p: [p[world.y == 1].sum() / p.sum() - 0.52 if p.sum() > 0 else -1.0],
     ),
     "difference of groups": Scenario(
         GROUPS + "minimize error_rate()\nsubject to recall(w) >= 0.6\nsubject to recall(m) >= 0.6\n"
         "subject to false_positive_rate(m) - false_positive_rate(w) <= 0.28",
         shifted,
         lambda world, p: [
-            *(mean(p, (world.y == 1) & (world.group == g)) - 0.6 for g in "wm"),
-            0.28 + mean(p, (world.y == 0) & (world.group == "w")) - mean(p, (world.y == 0) & (world.group == "m")),
+            *(p[(world.y == 1) & (world.group == g)].mean() - 0.6 for g in "wm"),
+            0.28 + np.subtract(*(p[(world.y == 0) & (world.group == g)].mean() for g in "wm")),
         ],
     ),
     "churn": Scenario(
         'minimize false_positive_rate()\nsubject to churn("deployed") <= 0.3\nsubject to recall() >= 0.7',
         shifted,
-        lambda world, p: [
-            0.3 - float(np.where(world.deployed == 1, 1.0 - p, p).mean()),
-            mean(p, world.y == 1) - 0.7,
-        ],
+        lambda world, p: [0.3 - np.where(world.deployed == 1, 1.0 - p, p).mean(), p[world.y == 1].mean() - 0.7],
     ),
 }
 
 
 def forms(goal: str, confidence: float | None) -> dict[str, Any]:
     """Every way to a guarantee: thresholds of every kind, chosen on validation rows, and training."""
+    by_group, mixed = {"per_population": "g"}, {"randomize": True}
     kinds: dict[str, dict[str, Any]] = {
         "one threshold": {},
-        "per population": {"per_population": "g"},
-        "randomised": {"randomize": True},
-        "randomised per population": {"per_population": "g", "randomize": True},
+        "per population": by_group,
+        "randomised": mixed,
+        "randomised per population": by_group | mixed,
     }
-    fixed = {"cv": "prefit", "confidence": confidence}
     trained = RateConstrainedClassifier(
         goal, confidence=confidence, max_steps=1, solver_options={"tol": 0.01, "validation_fraction": 0.5}
     )
-    thresholds = {name: GoalThresholdClassifier(FirstColumn(), goal, **fixed, **kind) for name, kind in kinds.items()}
-    return thresholds | {TRAINED: trained}
+    return {
+        name: GoalThresholdClassifier(FirstColumn(), goal, cv="prefit", confidence=confidence, **kind)
+        for name, kind in kinds.items()
+    } | {TRAINED: trained}
 
 
 def positive_share(model: Any, X: Any, table: pa.Table) -> Floats:
     """Probability that each row is called positive."""
     if isinstance(model, RateConstrainedClassifier):
-        return (model.predict(X) == 1).astype(np.float64)
-    if model.randomize:
-        return np.asarray(model.randomized_proba(X, table)[:, 1], dtype=np.float64)
-    return (model.predict(X, table) == 1).astype(np.float64)
+        return np.asarray(model.predict(X), dtype=np.float64)
+    return np.asarray(model.randomized_proba(X, table)[:, 1] if model.randomize else model.predict(X, table), float)
 
 
 def _simulate(name: str, form: str, confidence: float | None, draws: int) -> Row:
@@ -200,9 +190,8 @@ def _populations(ctx: Context, name: str) -> People:
     table = ctx.load(name)
     if name == "compas":
         race = np.asarray(table["race"]).astype(str)
-        two = np.isin(race, ["African-American", "Caucasian"])
         X, y = encoded(table.drop_columns(["race"]), OUTCOMES[name])
-        return People(X[two], y[two], race[two] != "Caucasian")
+        return People(X, y, race != "Caucasian").take(np.isin(race, ["African-American", "Caucasian"]))
     X, y = encoded(table, OUTCOMES.get(name, "y"))
     values = np.asarray(table[next(each for each in (SEXES[name], "sex") if each in table.column_names)]).astype(str)
     return People(X, y, values == np.unique(values)[0])
@@ -236,19 +225,18 @@ def costs(ctx: Context) -> list[Row]:
     """By table, form and goal: what a proof costs beside a choice by estimate, refusals, and broken goals."""
     rows: list[Row] = []
     draws = ctx.pick(20, 1)
-    for name in names("proofs", ctx.task.half):
+    for name in HALVES["proofs"][ctx.task.half]:
         data = _populations(ctx, name)
-        for by_group in (False, True):
-            for title, goal in list(COSTED.items())[: ctx.pick(None, 1)]:
-                every = Parallel(n_jobs=ctx.pick(-1, 1))(
-                    delayed(_one_cost)(data, goal, by_group, seed) for seed in range(draws)
-                )
-                given = [each for each in every if each is not None]
-                rows.append({
-                    "table": name, "form": "per population" if by_group else "one threshold", "goal": title,
-                    "draws": draws, "refused": draws - len(given), "broken": sum(each[1] for each in given),
-                    "cost": mean_and_error([each[0] for each in given]) if given else None,
-                })  # fmt: skip
+        for form, title in product(("one threshold", "per population"), list(COSTED)[: ctx.pick(None, 1)]):
+            every = Parallel(n_jobs=ctx.pick(-1, 1))(
+                delayed(_one_cost)(data, COSTED[title], form == "per population", seed) for seed in range(draws)
+            )
+            given = [each for each in every if each is not None]
+            rows.append({
+                "table": name, "form": form, "goal": title, "draws": draws, "refused": draws - len(given),
+                "broken": sum(broken for _, broken in given),
+                "cost": mean_and_error([cost for cost, _ in given]) if given else None,
+            })  # fmt: skip
     return rows
 
 

@@ -1,29 +1,23 @@
 """The tables of docs/kernel-svm.md: solvers, stopping, searches, perceptrons, classes."""
 
-import statistics
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from sklearn.datasets import load_digits
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
 
 from benchmarks.machine import resident_growth
-from benchmarks.task import Content, Context, Row, Table, Task, Timing, grouped
+from benchmarks.task import Content, Context, Row, Table, Task, Timing, each_fresh, grouped
 from benchmarks.tasks._kernels import KernelTask, fit, some, task
 from widemargin import KernelSVC, SBPClassifier, kernel_search
 
 TEST_ROWS, STOP_TEST_ROWS, SEEDS, DIGITS = 5000, 9000, 3, 6000
-
-
-def _drawn(ctx: Context, name: str, gamma: Any, **size: Any) -> KernelTask:
-    """A drawn family as training rows, without test rows."""
-    X, y = ctx.load(name)(**size)
-    side = np.where(y > 0, 1.0, -1.0)
-    return KernelTask(X.astype(np.float32), side, X[:0].astype(np.float32), side[:0], gamma, 1.0)
 
 
 def _timed(ctx: Context, name: str, of: KernelTask, ways: Mapping[str, Row], repeats: int | None = None) -> list[Row]:
@@ -49,7 +43,8 @@ def solvers(ctx: Context) -> list[Row]:
         ("covtype, 8,000 rows, 10 columns, narrow kernel", "covtype", 8000, {"dual": dual, "spatial-dual": spatial}),
     ):
         rows += _timed(ctx, title, some(task(ctx, name), few or n, 0, TEST_ROWS), ways)
-    noise = _drawn(ctx, "drawn: noise", 0.01, n=few or 10_000)
+    X, y = ctx.load("drawn: noise")(n=few or 10_000)
+    noise = KernelTask(X.astype(np.float32), np.where(y > 0, 1.0, -1.0), X[:0], y[:0], 0.01, 1.0)  # without test rows
     title = "10,000 rows of noise in 10 columns, wide kernel"
     return rows + _timed(ctx, title, noise, both | {"spatial-dual": spatial}, 1)
 
@@ -67,9 +62,8 @@ def stopping(ctx: Context) -> list[Row]:
         for seed in range(ctx.pick(SEEDS, 1)):
             seeded = {way: options | {"random_state": seed} for way, options in ways.items()}
             every += _timed(ctx, title, some(task(ctx, name), ctx.pick(n, 400), seed, STOP_TEST_ROWS), seeded, 1)
-        for way, mine in grouped(every, "way"):
-            means = {what: statistics.fmean(row[what] for row in mine) for what in ("processor_s", "error")}
-            rows.append({"data": title, "way": way} | means)
+        means = pd.DataFrame(every).groupby(["data", "way"], sort=False).mean()
+        rows += means.reset_index().to_dict("records")
     return rows
 
 
@@ -97,7 +91,7 @@ def caches(ctx: Context) -> list[Row]:
             model = fit(of, solver=solver, tol=None, cache_size=size)
             rows.append({
                 "cache_size": size, "solver": solver, "gap": float(model.gap_),
-                "values": model.evaluations_ / len(y) ** 2, "accuracy": model.score(X, y),
+                "values": model.evaluations_ / len(y) ** 2,
             })  # fmt: skip
     return rows
 
@@ -112,11 +106,6 @@ def cached_fit(ctx: Context, size: float) -> Row:
         "cache_size": size, "processor_s": run.processor_median, "grown_mb": None if grown is None else grown / 1e6,
         "kernel_rows": run.result.evaluations_ / len(of.y),
     }  # fmt: skip
-
-
-def memory(ctx: Context) -> list[Row]:
-    """Time and memory of the default fit by `cache_size`, each size in a process of its own."""
-    return [ctx.fresh(cached_fit, size) for size in ctx.pick((8.0, 32.0, 128.0, 200.0, 512.0), (8.0,))]
 
 
 def algorithms(ctx: Context) -> list[Row]:
@@ -193,36 +182,29 @@ def probabilities(ctx: Context) -> list[Row]:
         for how in ("sigmoid", "isotonic") for title, classes in (("pairs", "ovo"), ("against the rest", "ovr"))
     }  # fmt: skip
     rows: list[Row] = []
-    for way, make in ways.items():
-        losses = []
-        for seed in range(ctx.pick(SEEDS, 1)):
-            order = np.random.default_rng(seed).permutation(len(y))
-            train, test = order[: ctx.pick(1078, 300)], order[1078:]
-            model = make().fit(X[train], y[train])
-            losses.append(float(log_loss(y[test], model.predict_proba(X[test]), labels=model.classes_)))
-        rows.append({"way": way, "log_loss": statistics.fmean(losses)})
-    return rows
+    for seed, (way, make) in product(range(ctx.pick(SEEDS, 1)), ways.items()):
+        order = np.random.default_rng(seed).permutation(len(y))
+        train, test = order[: ctx.pick(1078, 300)], order[1078:]
+        model = make().fit(X[train], y[train])
+        loss = log_loss(y[test], model.predict_proba(X[test]), labels=model.classes_)
+        rows.append({"way": way, "log_loss": float(loss)})
+    return pd.DataFrame(rows).groupby("way", sort=False).mean().reset_index().to_dict("records")
 
 
-def _wide(name: str, columns: tuple[str, ...]) -> Callable[[Content], Iterable[Row]]:
+def _wide(content: Content, part: str) -> Iterable[Row]:
     """One row for each data set, a cell for each way: seconds, and the test error."""
-
-    def rows(content: Content) -> Iterable[Row]:
-        for data, found in grouped(content[name], "data"):
-            mine, made = {row["way"]: row for row in found}, {"data": data}
-            for way in columns:
-                row = mine.get(way)
-                error = "" if row is None or row["error"] is None else f" ({row['error']:.1%})"
-                made[way] = "" if row is None else f"{row['processor_s']:.1f}{error}"
-            yield made
-
-    return rows
+    for data, found in grouped(content[part], "data"):
+        made: Row = {"data": data} | dict.fromkeys(("dual", "nested-dual", "spatial-dual"), "")
+        for row in found:
+            error = "" if row["error"] is None else f" ({row['error']:.1%})"
+            made[row["way"]] = f"{row['processor_s']:.1f}{error}"
+        yield made
 
 
 def _both(content: Content) -> Iterable[Row]:
-    cells = {(row["cache_size"], row["solver"]): row for row in content["caches"]}
-    for size in sorted({size for size, _ in cells}, reverse=True):
-        yield {"size": size, "sbp": cells[size, "sbp"], "unbiased": cells[size, "sbp-unbiased"]}
+    """One row for each size of the cache."""
+    for size, found in sorted(grouped(content["caches"], "cache_size"), reverse=True):
+        yield {"size": size} | {row["solver"]: row for row in found}
 
 
 _ONCE = (
@@ -235,16 +217,19 @@ TASKS = {
         "The tables of docs/kernel-svm.md, processor seconds: which solver when, what `tol=None` saves, "
         "`kernel_search` beside `GridSearchCV`, time and memory by size of the cache, the batch perceptron by size of "
         "its cache and by algorithm, ten digits.",
-        {"caches": caches, "memory": memory, "algorithms": algorithms, "searches": searches,
-         "classes": classes, "solvers": solvers, "stopping": stopping, "few_rows": few_rows,
-         "probabilities": probabilities},
+        {
+            "caches": caches,
+            "memory": each_fresh(cached_fit, [(8.0,), (32.0,), (128.0,), (200.0,), (512.0,)], [(8.0,)]),
+            "algorithms": algorithms, "searches": searches, "classes": classes, "solvers": solvers,
+            "stopping": stopping, "few_rows": few_rows, "probabilities": probabilities,
+        },
         {
             "solvers": Table(
-                "Which solver when", _wide("solvers", ("dual", "nested-dual", "spatial-dual")),
+                "Which solver when", partial(_wide, part="solvers"),
                 'data | `"dual"`: {dual} | `"nested-dual"`: {nested-dual} | `"spatial-dual"`: {spatial-dual}',
             ),
             "stopping": Table(
-                "Stopping by the hold-out rule", _wide("stopping", ("tol=1e-3", "tol=None", "sbp, tol=None")),
+                "Stopping by the hold-out rule", partial(_wide, part="stopping"),
                 'data | `tol=1e-3`: {tol=1e-3} | `tol=None`: {tol=None} | "sbp" with `tol=None`: {sbp, tol=None}',
             ),
             "searches": Table("25 cells on 2,000 rows of a9a", "searches",
@@ -252,7 +237,7 @@ TASKS = {
             "caches": Table(
                 "The batch perceptron by its cache", _both,
                 '`cache_size`: {size:.0f} | "sbp", gap: {sbp[gap]:.1%} | kernel values / n^2: {sbp[values]:.2f} '
-                '| "sbp-unbiased", gap: {unbiased[gap]:.1%} | kernel values / n^2: {unbiased[values]:.2f}',
+                '| "sbp-unbiased", gap: {sbp-unbiased[gap]:.1%} | kernel values / n^2: {sbp-unbiased[values]:.2f}',
             ),
             "memory": Table(
                 "a9a, 32,561 rows, C = 1, by the cache", "memory",

@@ -3,10 +3,10 @@
 import math
 import multiprocessing
 import statistics
-import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from benchmarks.data.halves import Half, half_of
-from benchmarks.task import Content, Context, Row, Table, Task
+from benchmarks.task import Content, Context, Row, Table, Task, Timing
 from benchmarks.tasks._kernels import rows_of
 from widemargin import KernelSVC
 
@@ -28,14 +28,18 @@ SPATIAL_COLUMNS = 32
 
 
 class Problem(NamedTuple):
-    """Rows and labels to draw, and how they are trained on."""
+    """What is drawn, by what, how many rows, and how they are trained on."""
 
-    name: str
+    what: str
     draw: Callable[[Context], tuple[Any, Any]]
     n: int
     C: float
     gamma: float | str = "scale"
-    kernel: str = "rbf"
+
+    @property
+    def name(self) -> str:
+        """With its size."""
+        return f"{self.what}, {self.n:,} rows, C={self.C:g}"
 
 
 def moons(n: int, noise: float, columns: int, _: Context) -> tuple[Any, Any]:
@@ -89,48 +93,44 @@ def bundled(loader: Callable[..., Any], n: int, _: Context) -> tuple[Any, Any]:
     return StandardScaler().fit_transform(X)[:n], y[:n]
 
 
-def problems() -> list[Problem]:
+def problems() -> Iterator[Problem]:
     """All of them, alike ones one after the other: each half has some of every kind."""
-    made: list[Problem] = []
-
-    def add(name: str, draw: Callable[..., tuple[Any, Any]], n: int, C: float, gamma: float | str = "scale") -> None:
-        made.append(Problem(f"{name}, {n:,} rows, C={C:g}", draw, n, C, gamma))
-
     for n, C in ((50, 1.0), (50, 100.0), (200, 1.0), (200, 1e4), (1000, 1.0), (1000, 0.01), (3000, 1e4), (3000, 1.0)):
-        add("moons, 2 columns", partial(moons, n, 0.3, 2), n, C)
+        yield Problem("moons, 2 columns", partial(moons, n, 0.3, 2), n, C)
     for n, C in ((10_000, 1.0), (10_000, 100.0), (30_000, 1.0), (30_000, 0.01)):
-        add("moons, 20 columns", partial(moons, n, 0.3, 20), n, C)
+        yield Problem("moons, 20 columns", partial(moons, n, 0.3, 20), n, C)
     for n, columns in ((10_000, 3), (10_000, 5), (30_000, 3), (30_000, 8), (100_000, 3), (200_000, 5)):
-        add(f"shells, {columns} columns", partial(shells, n, columns), n, 1.0)
+        yield Problem(f"shells, {columns} columns", partial(shells, n, columns), n, 1.0)
     for n, classes, columns in (
         (1800, 10, 20), (1800, 10, 64), (4500, 6, 20), (4500, 6, 10), (2000, 20, 50), (4000, 20, 100), (500, 4, 4),
         (900, 3, 5),
     ):  # fmt: skip
-        add(f"clouds, {classes} classes, {columns} columns", partial(clouds, n, classes, columns, 0.5), n, 10.0)
+        draw = partial(clouds, n, classes, columns, 0.5)
+        yield Problem(f"clouds, {classes} classes, {columns} columns", draw, n, 10.0)
     for n, columns, C in ((2000, 1000, 1.0), (2000, 500, 100.0), (6000, 1000, 1.0), (6000, 1000, 100.0)):
-        add(f"clouds, {columns} columns", partial(clouds, n, 2, columns, 3.0), n, C)
+        yield Problem(f"clouds, {columns} columns", partial(clouds, n, 2, columns, 3.0), n, C)
     for n, columns, C in ((5000, 3, 10.0), (5000, 6, 10.0), (20_000, 3, 10.0), (20_000, 10, 1.0)):
-        add(f"waves, {columns} columns", partial(waves, n, columns, 0.5), n, C, 1.0)
+        yield Problem(f"waves, {columns} columns", partial(waves, n, columns, 0.5), n, C, 1.0)
     for n, columns, C in ((1000, 10, 1.0), (1000, 10, 100.0), (5000, 5, 1.0), (5000, 30, 1.0)):
-        add(f"coins, {columns} columns", partial(coins, n, columns), n, C)
-    for n, C in ((1500, 1.0), (1500, 100.0), (8000, 100.0), (8000, 1.0), (32_561, 10.0), (32_561, 100.0)):
-        add("a9a", partial(columns_of, "a9a", n), n, C, 1 / 200)
-    for n, C in ((4000, 1.0), (4000, 10.0), (20_000, 1.0), (20_000, 10.0)):
-        add("MNIST 8", partial(columns_of, "mnist", n), n, C, 1 / 50)
-    for n, gamma in ((8000, 1e-4), (8000, 1e-6), (30_000, 1e-5), (30_000, 1e-4)):
-        add(f"Forest, gamma {gamma:g}", partial(columns_of, "covtype", n), n, 10.0, gamma)
-    for n in (3000, 6000):
-        add("MNIST, 10 classes", partial(columns_of, "mnist, 10 classes", n), n, 10.0, 1 / 50)
-    for name, n, C in (
-        ("mushrooms", 8000, 1.0), ("mushrooms", 4000, 100.0),
-        ("ijcnn1", 10_000, 1.0), ("ijcnn1", 40_000, 32.0),
-        ("letter", 3000, 10.0), ("letter", 10_000, 10.0),
+        yield Problem(f"coins, {columns} columns", partial(coins, n, columns), n, C)
+    for what, name, gamma, sizes in (
+        ("a9a", "a9a", 1 / 200,
+         ((1500, 1.0), (1500, 100.0), (8000, 100.0), (8000, 1.0), (32_561, 10.0), (32_561, 100.0))),
+        ("MNIST 8", "mnist", 1 / 50, ((4000, 1.0), (4000, 10.0), (20_000, 1.0), (20_000, 10.0))),
+        ("Forest, gamma 0.0001", "covtype", 1e-4, ((8000, 10.0),)),
+        ("Forest, gamma 1e-06", "covtype", 1e-6, ((8000, 10.0),)),
+        ("Forest, gamma 1e-05", "covtype", 1e-5, ((30_000, 10.0),)),
+        ("Forest, gamma 0.0001", "covtype", 1e-4, ((30_000, 10.0),)),
+        ("MNIST, 10 classes", "mnist, 10 classes", 1 / 50, ((3000, 10.0), (6000, 10.0))),
+        ("mushrooms", "mushrooms", "scale", ((8000, 1.0), (4000, 100.0))),
+        ("ijcnn1", "ijcnn1", "scale", ((10_000, 1.0), (40_000, 32.0))),
+        ("letter", "letter", "scale", ((3000, 10.0), (10_000, 10.0))),
     ):  # fmt: skip
-        add(name, partial(columns_of, name, n), n, C)
+        for n, C in sizes:
+            yield Problem(what, partial(columns_of, name, n), n, C, gamma)
     for loader, n in ((load_iris, 150), (load_wine, 178), (load_breast_cancer, 569), (load_digits, 1797)):
         for C in (1.0, 100.0):
-            add(loader.__name__.removeprefix("load_"), partial(bundled, loader, n), n, C)
-    return made
+            yield Problem(loader.__name__.removeprefix("load_"), partial(bundled, loader, n), n, C)
 
 
 def fit(problem: Problem, X: Any, y: Any, solver: str) -> Any:
@@ -147,17 +147,17 @@ def measured(problem: Problem, solver: str, ctx: Context) -> Row | None:
     def child() -> None:
         warnings.simplefilter("ignore")
         X, y = problem.draw(ctx)
-        spent: list[float] = []
+        timing = Timing()
+        spent = timing.processor
         try:
             # Short fits are repeated until their least time settles; long ones vary little. A first fit may compile.
             while len(spent) < 2 or (sum(spent[1:]) < 1.0 and (len(spent) < ctx.repeats or sum(spent[1:]) < 0.3)):
                 if sum(spent) > LONG:
                     break
-                start = time.process_time()
-                model = fit(problem, X, y, solver)
-                spent.append(time.process_time() - start)
+                timing.add(partial(fit, problem, X, y, solver))
         except ValueError:  # rows that the solver cannot put in spatial order
             return
+        model = timing.result
         known = {"seconds": min(spent), "columns": X.shape[1], "classes": len(model.classes_)}
         known |= {"support": len(model.support_), "chosen": getattr(model, "solver_", solver)}
         if isinstance(model, KernelSVC):
@@ -187,21 +187,20 @@ def half(number: int, problem: Problem) -> Half:
 
 def run(ctx: Context) -> list[Row]:
     """All problems of a half by all solvers."""
-    for solver in ("auto", *SOLVERS):  # compiles, for all processes to come
-        for n, columns in ((300, 3), (6000, 3))[: ctx.pick(2, 1)]:
-            fit(Problem("", partial(waves, n, columns, 0.5), n, 1.0, 1.0), *waves(n, columns, 0.5, ctx), solver)
+    for solver, (n, columns) in product(("auto", *SOLVERS), ((300, 3), (6000, 3))[: ctx.pick(2, 1)]):
+        # It compiles, for all processes to come.
+        fit(Problem("", partial(waves, n, columns, 0.5), n, 1.0, 1.0), *waves(n, columns, 0.5, ctx), solver)
     rows = []
     for number, problem in enumerate(problems()):
         if half(number, problem) != ctx.task.half or (ctx.quick and problem.n > 100):
             continue
-        found = {"auto": measured(problem, "auto", ctx)}
-        auto = found["auto"] or {}
+        auto = measured(problem, "auto", ctx) or {"seconds": None}
+        row = {"number": number, "problem": problem.name, "rows": problem.n, "auto": auto.pop("seconds"), **auto}
         for solver in (*SOLVERS, "LIBSVM"):  # spatial order leaves nothing out where columns are many
             useless = solver == "spatial-dual" and auto.get("columns", 0) > SPATIAL_COLUMNS
-            found[solver] = None if useless else measured(problem, solver, ctx)
-        about = {name: auto.get(name) for name in ("columns", "classes", "support", "reach", "chosen")}
-        rows.append({"number": number, "problem": problem.name, "rows": problem.n} | about
-                    | {solver: one and one["seconds"] for solver, one in found.items()})  # fmt: skip
+            found = None if useless else measured(problem, solver, ctx)
+            row[solver] = found and found["seconds"]
+        rows.append(row)
     return rows
 
 

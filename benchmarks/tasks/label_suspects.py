@@ -1,8 +1,7 @@
 """Wrong labels found: `label_suspects` beside cleanlab's rankings, by the labels that were planted."""
 
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -14,9 +13,9 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.utils import check_random_state
 
 import widemargin as wm
-from benchmarks.data.halves import names
-from benchmarks.data.sources import drawn, two_classes
-from benchmarks.task import Content, Context, Limit, Row, Table, Task, Timing, mean_and_error
+from benchmarks.data.halves import HALVES
+from benchmarks.data.sources import Draw, drawn, two_classes
+from benchmarks.task import Content, Context, Limit, Row, Table, Task, mean_and_error, paired, quietly
 
 ROWS, FOLDS, REPEATS, SEEDS, SHARE = 3000, 5, 3, 5, 0.1
 OURS, ONE_ROUND = "label_suspects", "label_suspects, one round"
@@ -27,10 +26,8 @@ PEERS = {
 }
 """Its name here, and cleanlab's."""
 
-Rows = tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]
 
-
-def _rows(ctx: Context, name: str) -> Callable[[int], Rows]:
+def _split(ctx: Context, name: str) -> Draw:
     """Training rows and labels of a data set, standardised, by seed."""
     if ctx.quick:
         X, y = make_classification(400, 8, n_informative=5, n_classes=3, random_state=len(name))
@@ -38,8 +35,7 @@ def _rows(ctx: Context, name: str) -> Callable[[int], Rows]:
         data = ctx.load(name)
         several = {"mnist": lambda: (data.X, data.digit), "letter": lambda: data}
         X, y = several[name]() if name in several else two_classes(name, data)
-    split = drawn(X, y, ROWS)
-    return lambda seed: split(seed)[:2]
+    return drawn(X, y, ROWS)
 
 
 def plant(y: npt.NDArray[np.int64], share: float, seed: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
@@ -59,43 +55,38 @@ def _probabilities(estimator: Any, X: Any, y: npt.NDArray[np.int64], seed: int) 
 
 
 def rankings(ctx: Context) -> dict[str, dict[str, dict[str, list[float]]]]:
-    """Average precision and processor seconds of every ranking, by data set and seed."""
+    """Average precision of every ranking, by data set and seed."""
     cleanlab, found = ctx.peer("cleanlab.rank"), {}
-    for name in names("suspects", "reporting")[: ctx.pick(None, 3)]:
-        make, of = _rows(ctx, name), {}
+    for name in HALVES["suspects"]["reporting"][: ctx.pick(None, 3)]:
+        split, of = _split(ctx, name), {}
         for seed in range(ctx.pick(SEEDS, 2)):
-            X, right = make(seed)
+            X, right, _, _ = split(seed)
             y, planted = plant(right, SHARE, seed)
             estimator = LogisticRegression(C=0.1, max_iter=500)
-            seen: dict[str, tuple[Any, float]] = {}
             settings: Row = {"folds": FOLDS, "repeats": REPEATS, "random_state": seed}
-            for ours, refit in ((OURS, True), (ONE_ROUND, False)):
-                run = Timing.of(partial(wm.label_suspects, estimator, X, y, refit=refit, **settings))
-                seen[ours] = (-run.result.margin, run.processor_median)
-            if cleanlab is not None:
-                run = Timing.of(partial(_probabilities, estimator, X, y, seed))
-                for peer, method in PEERS.items():
-                    score = -cleanlab.get_label_quality_scores(y, run.result, method=method)
-                    seen[peer] = (score, run.processor_median)
-            for ranking, (suspicion, seconds) in seen.items():
-                row = of.setdefault(ranking, {"average_precision": [], "processor_s": []})
-                row["average_precision"].append(round(float(average_precision_score(planted, suspicion)), 5))
-                row["processor_s"].append(round(seconds, 3))
+            with quietly():
+                suspicion = {
+                    ours: -wm.label_suspects(estimator, X, y, refit=ours == OURS, **settings).margin
+                    for ours in (OURS, ONE_ROUND)
+                }
+                if cleanlab is not None:
+                    shares = _probabilities(estimator, X, y, seed)
+                    for peer, method in PEERS.items():
+                        suspicion[peer] = -cleanlab.get_label_quality_scores(y, shares, method=method)
+            for ranking, suspected in suspicion.items():
+                precision = round(float(average_precision_score(planted, suspected)), 5)
+                of.setdefault(ranking, {"average_precision": []})["average_precision"].append(precision)
         found[name] = of
     return found
 
 
-def _best(of: Mapping[str, Mapping[str, Sequence[float]]]) -> Sequence[float] | None:
-    """Those of the best of cleanlab's rankings."""
-    peers = [row["average_precision"] for name, row in of.items() if name in PEERS]
-    return max(peers, key=statistics.fmean, default=None)
-
-
 def _compared(content: Content) -> Iterable[Row]:
-    for task, of in content["rankings"].items():
-        row: Row = {"data": task} | {name: mean_and_error(one["average_precision"]) for name, one in of.items()}
-        if (best := _best(of)) is not None:
-            gain = mean_and_error(np.subtract(of[OURS]["average_precision"], best).tolist())
+    for data, of in content["rankings"].items():
+        precision = {name: one["average_precision"] for name, one in of.items()}
+        row: Row = {"data": data} | {name: mean_and_error(values) for name, values in precision.items()}
+        if peers := [precision[name] for name in PEERS if name in precision]:
+            best = max(peers, key=statistics.fmean)
+            gain = paired(precision[OURS], best)
             row |= {"best": statistics.fmean(best), "gain": gain, "good": gain[0] >= 0.0}
         yield row
 

@@ -4,7 +4,7 @@ import resource
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from benchmarks.task import Content, Context, Limit, Row, Table, Task, Timing
+from benchmarks.task import Content, Context, Limit, Row, Table, Task, Timing, each_fresh
 from widemargin import RateConstrainedClassifier
 
 MIXED, HEAVY = "drawn: mixed columns", "drawn: heavy columns"
@@ -32,7 +32,7 @@ FEW = (Case(MIXED, 3000, 138, 10), Case(HEAVY, 500, 10, 2))
 
 
 def whole_fit(ctx: Context, *case: Any) -> Row:
-    """A whole fit with the default parameters in this process: a small one compiles, then it is timed."""
+    """A whole fit with the default parameters: a small one compiles, then it is timed. The peak counts the data."""
     this = Case(*case)
 
     def prepared(of: Case) -> Any:
@@ -48,11 +48,6 @@ def whole_fit(ctx: Context, *case: Any) -> Row:
         "solver": model.solver_, "iterations": model.n_iter_, "rounds": model.n_rounds_, "gap": model.subproblem_gap_,
         "met": model.goal_report_.all_met(), "objective": model.goal_report_.objective,
     }  # fmt: skip
-
-
-def fits(ctx: Context) -> list[Row]:
-    """Each in a process of its own; the peak counts the data, too."""
-    return [ctx.fresh(whole_fit, *case) for case in ctx.pick(CASES, FEW)]
 
 
 def _measured(content: Content, case: Case) -> Row | None:
@@ -86,7 +81,7 @@ TASKS = {
         "Whole fits with the defaults against rows, columns and constraints, on two drawn families that nothing was "
         "chosen on: words and skewed numbers (138 columns, 16 stored a row) with a recall floor in each of up to 50 "
         "countries, and dense columns with heavy tails. Each fit in a process of its own.",
-        {"cases": fits},
+        {"cases": each_fresh(whole_fit, CASES, FEW)},
         {
             "fits": Table(
                 "Whole fits", "cases",

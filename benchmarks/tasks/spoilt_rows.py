@@ -11,16 +11,11 @@ from sklearn.preprocessing import FunctionTransformer, RobustScaler
 from sklearn.svm import LinearSVC
 
 import widemargin as wm
-from benchmarks.data.halves import names
+from benchmarks.data.halves import HALVES
 from benchmarks.data.sources import Draw, Split, drawn, two_classes
-from benchmarks.task import Content, Context, Limit, Row, Table, Task, mean_and_error, quietly
+from benchmarks.task import Content, Context, Limit, Row, Table, Task, mean_and_error, paired, quietly
 from widemargin.losses.risks import RISKS
-from widemargin_papers.baselines import (
-    CatoniRiskClassifier,
-    LDMClassifier,
-    MarginDistributionClassifier,
-    MedianOfMeansClassifier,
-)
+from widemargin_papers import baselines
 
 # --- which method withstands what -------------------------------------------------------------------------------------
 
@@ -28,22 +23,23 @@ LOGISTIC = "LogisticRegression"
 TRAIN_ROWS, TEST_ROWS = 4000, 20_000
 SEEDS = 5
 SHARES = (0.1, 0.2)
-KINDS = ("labels", "tails", "times 3", "times 20")
+ROBUST_CASES = {"clean 0": ("clean", 0.0)} | {
+    f"{kind} {share:g}": (kind, share) for kind in ("labels", "tails", "times 3", "times 20") for share in SHARES
+}
 
 
 def _splits(ctx: Context, name: str) -> Draw:
     """Rows of a data set of two classes, standardised by the training rows; those of a9a stay 0 and 1."""
     data = ctx.load(name)
-    if name == "a9a":
-        X, y, X_test, y_test = data.X.toarray(), data.y > 0, data.X_test.toarray(), data.y_test > 0
-
-        def split(seed: int) -> Split:
-            rows = np.random.default_rng(seed).permutation(len(y))[:TRAIN_ROWS]
-            return Split(X[rows], y[rows].astype(int), X_test, y_test.astype(int))
-
-        return split
     X, y = two_classes(name, data)
-    return drawn(X[:, :10] if name == "covtype" else X, y, TRAIN_ROWS, TEST_ROWS)
+    if name != "a9a":
+        return drawn(X[:, :10] if name == "covtype" else X, y, TRAIN_ROWS, TEST_ROWS)
+
+    def split(seed: int) -> Split:
+        rows = np.random.default_rng(seed).permutation(len(y))[:TRAIN_ROWS]
+        return Split(X[rows], y[rows].astype(int), data.X_test.toarray(), (data.y_test > 0).astype(int))
+
+    return split
 
 
 def spoil(split: Split, kind: str, share: float, seed: int) -> Split:
@@ -89,24 +85,22 @@ def _robust_methods(split: Split, seed: int, kind: str, share: float) -> dict[st
         "logistic, columns clipped": make_pipeline(columns, plain),
         "MarginPursuit": wm.MarginPursuitClassifier(),
         "MarginPursuit, rows clipped": make_pipeline(rows, wm.MarginPursuitClassifier()),
-        "LDM": LDMClassifier(max_iter=200, random_state=seed),
-        "MarginDistribution": MarginDistributionClassifier(random_state=seed),
-        "CatoniRisk": CatoniRiskClassifier(),
-        "MedianOfMeans": MedianOfMeansClassifier(random_state=seed),
-        "MedianOfMeans, gradient": MedianOfMeansClassifier(method="gradient", random_state=seed),
+        "LDM": baselines.LDMClassifier(max_iter=200, random_state=seed),
+        "MarginDistribution": baselines.MarginDistributionClassifier(random_state=seed),
+        "CatoniRisk": baselines.CatoniRiskClassifier(),
+        "MedianOfMeans": baselines.MedianOfMeansClassifier(random_state=seed),
+        "MedianOfMeans, gradient": baselines.MedianOfMeansClassifier(method="gradient", random_state=seed),
     }
 
 
 Errors = dict[str, dict[str, dict[str, list[float]]]]
 """By task, case and method: test errors of the draws."""
 
-Methods = Callable[[Split, int, str, float], Mapping[str, Any]]
-"""Classifiers for training rows of which a share is spoilt in some way, by seed."""
-
 
 def _errors(
-    ctx: Context, draws: Mapping[str, Draw], cases: Mapping[str, tuple[str, float]], methods: Methods, unit: float
-) -> Errors:
+    ctx: Context, draws: Mapping[str, Draw], cases: Mapping[str, tuple[str, float]],
+    methods: Callable[[Split, int, str, float], Mapping[str, Any]], unit: float,
+) -> Errors:  # fmt: skip
     """Test errors in a unit, of every method on the draws of every task, spoilt in every way."""
     found: Errors = {}
     for name, draw in draws.items():
@@ -125,10 +119,9 @@ def _errors(
 
 def robustness(ctx: Context) -> Errors:
     """Test errors of every method, for every data set of the half, kind, share and seed."""
-    every = {"clean 0": ("clean", 0.0)} | {f"{kind} {share:g}": (kind, share) for kind in KINDS for share in SHARES}
-    chosen = names("margins", ctx.task.half)[: ctx.pick(None, 2)]
+    chosen = HALVES["margins"][ctx.task.half][: ctx.pick(None, 2)]
     few = ("clean 0", "times 3 0.1", "times 3 0.2")
-    cases = ctx.pick(every, {name: every[name] for name in few})
+    cases = ctx.pick(ROBUST_CASES, {case: ROBUST_CASES[case] for case in few})
     return _errors(ctx, {name: _splits(ctx, name) for name in chosen}, cases, _robust_methods, 1.0)
 
 
@@ -140,7 +133,6 @@ def _error_rows(content: Content) -> Iterable[Row]:
             }
 
 
-_CASES = ("clean 0", *(f"{kind} {share:g}" for kind in KINDS for share in SHARES))
 _ROBUSTNESS = {
     "few": Table(
         "Test errors: clean rows, a fifth of the labels wrong, a fifth of the rows tripled and mislabelled",
@@ -152,21 +144,17 @@ _ROBUSTNESS = {
         "| tripled, wrong label, %: {times 3 0.2:±.1f}",
     ),
     "errors": Table(
-        "Test error in %", _error_rows, "data | method | " + " | ".join(f"{case}: {{{case}:±.1f}}" for case in _CASES)
+        "Test error in %", _error_rows,
+        "data | method | " + " | ".join(f"{case}: {{{case}:±.1f}}" for case in ROBUST_CASES),
     ),
 }  # fmt: skip
-
-
-def _above(some: Iterable[float], others: Iterable[float]) -> tuple[float, float]:
-    """By how much errors lie above others, paired, and the standard error of that."""
-    return mean_and_error([ours - theirs for ours, theirs in zip(some, others, strict=True)])
 
 
 def _robust_sentences(content: Content) -> Iterable[tuple[str, str]]:
     """Points above its own clean error where rows are tripled and mislabelled, the largest of all data sets."""
     every = content["test_error"].values()
     plain, clipped, catoni = (
-        max(100 * _above(cases["times 3 0.2"][method], cases["clean 0"][method])[0] for cases in every)
+        max(100 * paired(cases["times 3 0.2"][method], cases["clean 0"][method])[0] for cases in every)
         for method in (LOGISTIC, "logistic, rows clipped", "CatoniRisk")
     )
     text = (
@@ -182,8 +170,6 @@ RISK_CASES = {"clean": ("clean", 0.0)} | {
     f"{kind}, {share:.0%}": (kind, share) for kind in ("labels", "times 3", "fewer") for share in SHARES
 }
 _SPOILT = tuple(case for case, (kind, _) in RISK_CASES.items() if kind in ("labels", "times 3"))
-
-
 HINDSIGHT = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 """Values of C for wrong labels whose share is known."""
 
@@ -205,7 +191,7 @@ def _risk_methods(split: Split, seed: int, kind: str, share: float) -> dict[str,
 
 def risk_errors(ctx: Context) -> Errors:
     """Test errors in percent, by task and case; at most 3,000 training rows."""
-    every = names("risks", ctx.task.half)
+    every = HALVES["risks"][ctx.task.half]
     data = {name: ctx.load(name) for name in (every[-2:] if ctx.quick else every)}
     draws = {name: one if name.startswith("drawn") else drawn(*two_classes(name, one)) for name, one in data.items()}
     return _errors(ctx, draws, RISK_CASES, _risk_methods, 100.0)
@@ -213,14 +199,13 @@ def risk_errors(ctx: Context) -> Errors:
 
 def _overview(content: Content) -> Iterable[Row]:
     """By method and case: the mean over the tasks of the error above that of logistic regression on clean rows."""
-    errors = content["test_error"]
-    for name in next(iter(errors.values()))["clean"]:
-        row: Row = {"method": name}
-        for case, found in next(iter(errors.values())).items():
-            if name in found:
-                by_task = [_above(cases[case][name], cases["clean"][LOGISTIC])[0] for cases in errors.values()]
-                row[case] = mean_and_error(by_task)
-        yield row
+    errors = content["test_error"].values()
+    cases = next(iter(errors))
+    for name in cases["clean"]:
+        yield {"method": name} | {
+            case: mean_and_error([paired(of[case][name], of["clean"][LOGISTIC])[0] for of in errors])
+            for case in cases if name in cases[case]
+        }  # fmt: skip
 
 
 def _auto(content: Content) -> Iterable[Row]:
@@ -228,60 +213,52 @@ def _auto(content: Content) -> Iterable[Row]:
     for task, cases in content["test_error"].items():
         clean = cases["clean"]
         peer = min((LOGISTIC, "LinearSVC"), key=lambda name: statistics.mean(clean[name]))
-        lost = _above(clean["auto"], clean[peer])
-        changes = {case: _above(of["auto"], clean["auto"]) for case, of in cases.items() if case != "clean"}
-        yield {"task": task, "peer": statistics.mean(clean[peer]), "lost": lost, "near": lost[0] <= 0.2,
-               "kept": [changes[case][0] for case in _SPOILT], **changes}  # fmt: skip
+        lost = paired(clean["auto"], clean[peer])
+        changes = {case: paired(of["auto"], clean["auto"]) for case, of in cases.items() if case != "clean"}
+        yield {"task": task, "peer": statistics.mean(clean[peer]), "lost": lost, "near": lost[0] <= 0.2} | changes
 
 
 def _choice_targets(content: Content) -> Iterable[Limit]:
     rows = list(_auto(content))
-    spoilt = [change for row in rows for change in row["kept"]]
+    spoilt = [row[case][0] for row in rows for case in _SPOILT]
     worst = max(row["lost"][0] for row in rows)
     yield Limit("risk auto on clean rows above the best peer, worst task", worst, 0.2, "points")
-    yield Limit("risk auto on spoilt rows above clean ones, mean", sum(spoilt) / len(spoilt), 1.0, "points")
-    share = 100.0 * sum(each <= 1.0 for each in spoilt) / len(spoilt)
+    yield Limit("risk auto on spoilt rows above clean ones, mean", statistics.fmean(spoilt), 1.0, "points")
+    share = 100.0 * statistics.fmean(each <= 1.0 for each in spoilt)
     yield Limit("risk auto, cases within a point of clean rows", share, 100.0, "%", at_least=True)
 
 
 def _choice_sentences(content: Content) -> Iterable[tuple[str, str]]:
     rows, errors = list(_auto(content)), content["test_error"]
-    spoilt = [(task, case) for task in errors for case in _SPOILT]
-    lost = {(task, case): _above(errors[task][case]["auto"], errors[task]["clean"]["auto"]) for task, case in spoilt}
-    beyond = {place: apart for place, apart in lost.items() if apart[0] > 1.0}
-    # What the best of all other methods loses, chosen with the test rows in hand.
-    ceilings = {
-        (task, case): min(
-            _above(mine, errors[task]["clean"]["auto"])[0]
-            for name, mine in errors[task][case].items() if name != "auto"
-        )
-        for task, case in beyond
-    }  # fmt: skip
-    others = [apart for place, apart in beyond.items() if ceilings[place] <= 1.0]
+    beyond = [(row, case) for row in rows for case in _SPOILT if row[case][0] > 1.0]
+    # Of those the ones where the best of all other methods, chosen with the test rows in hand, does not end there.
+    others = [
+        row[case] for row, case in beyond
+        if min(
+            paired(mine, errors[row["task"]]["clean"]["auto"])[0]
+            for name, mine in errors[row["task"]][case].items() if name != "auto"
+        ) <= 1.0
+    ]  # fmt: skip
     sure = sum(mean - 2.0 * error > 1.0 for mean, error in others)
-    clean = (
+    texts, all_cases = list[str](), len(rows) * len(_SPOILT)
+    texts.append(
         f'on {sum(row["near"] for row in rows)} of {len(rows)} tasks "auto" is at most .2 points behind the better of '
-        f"the two on clean rows, and in {len(lost) - len(beyond)} of {len(lost)} spoilt cases at most a point above "
+        f"the two on clean rows, and in {all_cases - len(beyond)} of {all_cases} spoilt cases at most a point above "
         "its own error on clean ones"
     )
-    best = (
+    texts.append(
         f"in {len(beyond) - len(others)} of the {len(beyond)} cases that end more than a point above, so does the best "
         "of all other risks and of the likelihood that is told how many labels are wrong, at nine values of C, chosen "
         "on the test rows"
     )
-    texts = [
-        clean,
-        best,
-        f"of the other {len(others)}, {sure or 'none'} is more than two standard errors above a point",
-    ]
+    texts.append(f"of the other {len(others)}, {sure or 'none'} is more than two standard errors above a point")
     if "fewer, 10%" in rows[0]:  # older results lack it
         pairs = [(row[f"labels, {share:.0%}"], row[f"fewer, {share:.0%}"]) for row in rows for share in SHARES]
         missed = [fewer[0] for wrong, fewer in pairs if wrong[0] > 1.0]
-        worth = (
+        texts.append(
             f"in {sum(fewer > 1.0 for fewer in missed)} of the {len(missed)} cases of wrong labels that end more than "
             "a point above, so do clean rows of the same worth"
         )
-        texts.append(worth)
     return [("docs/which-risk.md", text) for text in texts]
 
 

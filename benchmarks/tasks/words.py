@@ -51,13 +51,13 @@ def letter_errors(Y: Sequence[Array], predicted: Sequence[Array]) -> dict[str, f
 def parts(words: Words, fold: int) -> LabelSets:
     """A fold as training words, the nine others as test words: arrays of arrays, of which rows can be picked."""
 
-    def ragged(some: Sequence[Array], inside: bool) -> Array:
-        rows = np.flatnonzero((words.fold == fold) == inside)
-        made = np.empty(len(rows), dtype=object)
-        made[:] = [some[row] for row in rows]
+    def ragged(some: Sequence[Array]) -> Array:
+        made = np.empty(len(some), dtype=object)
+        made[:] = some
         return made
 
-    return LabelSets(*(ragged(some, inside) for inside in (True, False) for some in (words.X, words.Y)), "words")
+    X, Y, inside = ragged(words.X), ragged(words.Y), words.fold == fold
+    return LabelSets(X[inside], Y[inside], X[~inside], Y[~inside], "words")
 
 
 def errors_of(ctx: Context, methods: Sequence[Method], folds: int) -> list[Row]:
