@@ -20,7 +20,7 @@ from widemargin_papers.data import MALE, synthetic_a9a
 TASKS = all_tasks()
 SHORT = {
     "fairness_people", "footprint", "kernel_svc_accuracy",
-    "label_suspects", "margin_robustness", "margin_speed", "scaling_blind", "structured_defaults",
+    "label_suspects", "margin_robustness", "margin_speed", "scaling_blind", "structured_ocr",
 }  # fmt: skip
 """Each kind of task and of data; `make bench-quick` runs all of them, and so do the slow tests."""
 
