@@ -8,6 +8,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
 from widemargin import GoalThresholdClassifier, audit
@@ -132,10 +133,11 @@ def test_what_is_for_two_classes_says_so(iris):
             GoalThresholdClassifier(GaussianNB(), GOAL, **{parameter: value}).fit(X, y)
     with pytest.raises(DataError, match=r"Only binary classification is supported.*the goal does not say which class"):
         GoalThresholdClassifier(GaussianNB(), "subject to recall() >= 0.5").fit(X, y)
-    with pytest.raises(DataError, match='decision_function_shape="ovr"'):
-        wine = load_digits(return_X_y=True)
-        model = SVC(decision_function_shape="ovo").fit(wine[0][:300], wine[1][:300])
-        GoalThresholdClassifier(model, "minimize error_rate()", cv="prefit").fit(wine[0][:300], wine[1][:300])
+    # Of three classes there are as many pairs as classes, so the shape of the scores does not tell.
+    for X, y in (load_digits(return_X_y=True), load_iris(return_X_y=True)):
+        for model in (SVC(decision_function_shape="ovo"), make_pipeline(SVC(decision_function_shape="ovo"))):
+            with pytest.raises(DataError, match='of pairs of classes, .*decision_function_shape="ovr"'):
+                GoalThresholdClassifier(model.fit(X, y), "minimize error_rate()", cv="prefit").fit(X, y)
 
 
 def test_a_saved_model_decides_the_same(iris, tmp_path):

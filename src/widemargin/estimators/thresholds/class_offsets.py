@@ -10,6 +10,7 @@ from widemargin._typing import Floats, Ints, Signs
 from widemargin.estimators.thresholds.rule import tightened_goal
 from widemargin.estimators.thresholds.scores import refuse_infinite
 from widemargin.exceptions import DataError
+from widemargin.goals.binding.labels import innermost
 from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.solvers.thresholds.class_costs import ClassCosts
 from widemargin.solvers.thresholds.offset_search import OPTIONS, OffsetOptions, best_offsets
@@ -34,10 +35,12 @@ def class_scores(estimator: Any, X: Any) -> Floats:
         scores = np.log(np.clip(np.asarray(estimator.predict_proba(X), dtype=np.float64), CERTAIN, 1.0))
     else:
         raise DataError(f"{name} has neither decision_function nor predict_proba, so there are no scores to move.")
-    if scores.ndim != 2 or scores.shape[1] != n_classes:
+    # Scores of pairs of classes are no scores of classes, though of three classes there are three pairs.
+    in_pairs = getattr(innermost(estimator), "decision_function_shape", "ovr") == "ovo"
+    if in_pairs or scores.ndim != 2 or scores.shape[1] != n_classes:
         raise DataError(
-            f"{name} gives scores of shape {scores.shape}; one for each of the {n_classes} classes is needed. Of "
-            'support vector machines ask for decision_function_shape="ovr".'
+            f"{name} gives scores {'of pairs of classes, ' * in_pairs}of shape {scores.shape}; one for each of the "
+            f'{n_classes} classes is needed. Of support vector machines ask for decision_function_shape="ovr".'
         )
     refuse_infinite(name, scores)
     return scores
