@@ -136,7 +136,7 @@ def test_what_is_for_two_classes_says_so(iris):
     # Of three classes there are as many pairs as classes, so the shape of the scores does not tell.
     for X, y in (load_digits(return_X_y=True), load_iris(return_X_y=True)):
         for model in (SVC(decision_function_shape="ovo"), make_pipeline(SVC(decision_function_shape="ovo"))):
-            with pytest.raises(DataError, match='of pairs of classes, .*decision_function_shape="ovr"'):
+            with pytest.raises(DataError, match=r'of pairs of classes, .*decision_function_shape="ovr"'):
                 GoalThresholdClassifier(model.fit(X, y), "minimize error_rate()", cv="prefit").fit(X, y)
 
 
