@@ -11,7 +11,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
-from widemargin import GoalThresholdClassifier, audit
+from widemargin import GoalReduction, GoalThresholdClassifier, audit
 from widemargin.exceptions import DataError, InfeasibleGoalError
 from widemargin.goals import External
 from widemargin.persistence import load_model, save_model
@@ -159,3 +159,22 @@ def test_forests_whose_probabilities_are_few(iris):
     assert clf.goal_report_.passed
     assert clf.optimality_gap_ == pytest.approx(0.0)
     assert iris is not None
+
+
+@pytest.mark.parametrize("rare", [1, 2, 4])
+@pytest.mark.parametrize("options", [{}, {"cv": None}, {"confidence": 0.9, "validation_fraction": 0.4}])
+@pytest.mark.parametrize("kind", [GoalThresholdClassifier, GoalReduction])
+def test_a_class_rarer_than_folds_stops_nothing(kind, options, rare):
+    # Of several classes the models of some folds, or the final one, may not know each: it scores as impossible there.
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    y = np.array(["a", "b", "c"])[np.digitize(X[:, 0] + 0.5 * rng.normal(size=300), [-0.5, 0.7])]
+    y[:rare], X[:rare, 2] = "z", X[:rare, 2] + 6.0
+    goal = 'minimize error_rate()\nsubject to recall(of="b") >= 0.5'
+    if kind is GoalReduction and "cv" in options:
+        options = {"cv": 5}
+    model = kind(GaussianNB(var_smoothing=1e-3), goal, random_state=0, **options).fit(X, y)
+    assert list(model.classes_) == ["a", "b", "c", "z"]
+    said = model.predict(X)
+    assert np.mean(said[y == "b"] == "b") >= 0.45
+    assert np.mean(said == y) > 0.65
