@@ -347,3 +347,10 @@ def test_a_churn_ceiling_that_only_held_out_rows_miss_raises_its_price():
     network = GoalNetwork(module(5), goal, epochs=40, learning_rate=0.01, random_state=0)
     network.fit(X, y, populations=pa.table({"deployed": said}))
     assert network.goal_report_.passed
+
+
+@pytest.mark.parametrize("goal", [None, 'subject to recall(of="a") >= 0.5', "subject to recall() >= 0.5"])
+def test_several_classes_are_refused_whatever_the_goal(goal):
+    X, y = np.zeros((30, 3), np.float32), np.array(["a", "b", "c"] * 10)
+    with pytest.raises(DataError, match=r"3 classes\), and a network that gives one score a row is for two"):
+        GoalNetwork(module(3), goal).fit(X, y)

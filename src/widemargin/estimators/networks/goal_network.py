@@ -289,6 +289,9 @@ class GoalNetwork(ThresholdedModel):
         tags.input_tags.sparse = True
         return tags
 
+    def _only_binary(self) -> str:
+        return "a network that gives one score a row is for two"
+
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit(
         self,
