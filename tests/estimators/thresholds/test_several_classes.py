@@ -178,3 +178,11 @@ def test_a_class_rarer_than_folds_stops_nothing(kind, options, rare):
     said = model.predict(X)
     assert np.mean(said[y == "b"] == "b") >= 0.45
     assert np.mean(said == y) > 0.65
+
+
+def test_rows_of_a_class_that_the_model_never_saw(iris):
+    X, y = np.asarray(iris[0]), iris[1]
+    model, X, strange = GaussianNB().fit(X, y), np.vstack([X, X[:2]]), np.append(y, ["unseen"] * 2)
+    with pytest.raises(DataError, match=r"y has 2 values .*'unseen'. Leave these rows out, or give predictions"):
+        audit(model, "minimize error_rate()", X, strange)
+    assert audit(model.predict(X), "minimize error_rate()", y=strange).objective == np.mean(model.predict(X) != strange)
