@@ -334,3 +334,23 @@ def test_a_network_in_double_precision_gets_its_rows_so(rows_of):
     X, y, _ = make_rows(300)
     network = GoalNetwork(module().double(), "subject to recall() >= 0.6", **FAST).fit(rows_of(X), y)
     assert np.mean(network.predict(rows_of(X)) == y) > 0.7
+
+
+def test_a_churn_ceiling_that_only_held_out_rows_miss_raises_its_price():
+    # The network keeps the ceiling on the 400 rows that it learns from, which it soon knows by heart, so its price
+    # would stay where it is, and no number of epochs would do for the rows held out.
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(500, 5)).astype(np.float32)
+    said = (X[:, 0] - X[:, 1] > 0.8).astype(int)
+    y = (X[:, 0] - X[:, 1] + 2.0 * X[:, 2] * X[:, 3] + rng.normal(size=500) > 0.5).astype(int)
+    goal = 'subject to churn("deployed") <= 0.03'
+    network = GoalNetwork(module(5), goal, epochs=40, learning_rate=0.01, random_state=0)
+    network.fit(X, y, populations=pa.table({"deployed": said}))
+    assert network.goal_report_.passed
+
+
+@pytest.mark.parametrize("goal", [None, 'subject to recall(of="a") >= 0.5', "subject to recall() >= 0.5"])
+def test_several_classes_are_refused_whatever_the_goal(goal):
+    X, y = np.zeros((30, 3), np.float32), np.array(["a", "b", "c"] * 10)
+    with pytest.raises(DataError, match=r"3 classes\), and a network that gives one score a row is for two"):
+        GoalNetwork(module(3), goal).fit(X, y)

@@ -8,9 +8,10 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
-from widemargin import GoalThresholdClassifier, audit
+from widemargin import GoalReduction, GoalThresholdClassifier, audit
 from widemargin.exceptions import DataError, InfeasibleGoalError
 from widemargin.goals import External
 from widemargin.persistence import load_model, save_model
@@ -132,10 +133,11 @@ def test_what_is_for_two_classes_says_so(iris):
             GoalThresholdClassifier(GaussianNB(), GOAL, **{parameter: value}).fit(X, y)
     with pytest.raises(DataError, match=r"Only binary classification is supported.*the goal does not say which class"):
         GoalThresholdClassifier(GaussianNB(), "subject to recall() >= 0.5").fit(X, y)
-    with pytest.raises(DataError, match='decision_function_shape="ovr"'):
-        wine = load_digits(return_X_y=True)
-        model = SVC(decision_function_shape="ovo").fit(wine[0][:300], wine[1][:300])
-        GoalThresholdClassifier(model, "minimize error_rate()", cv="prefit").fit(wine[0][:300], wine[1][:300])
+    # Of three classes there are as many pairs as classes, so the shape of the scores does not tell.
+    for X, y in (load_digits(return_X_y=True), load_iris(return_X_y=True)):
+        for model in (SVC(decision_function_shape="ovo"), make_pipeline(SVC(decision_function_shape="ovo"))):
+            with pytest.raises(DataError, match=r'of pairs of classes, .*decision_function_shape="ovr"'):
+                GoalThresholdClassifier(model.fit(X, y), "minimize error_rate()", cv="prefit").fit(X, y)
 
 
 def test_a_saved_model_decides_the_same(iris, tmp_path):
@@ -157,3 +159,30 @@ def test_forests_whose_probabilities_are_few(iris):
     assert clf.goal_report_.passed
     assert clf.optimality_gap_ == pytest.approx(0.0)
     assert iris is not None
+
+
+@pytest.mark.parametrize("rare", [1, 2, 4])
+@pytest.mark.parametrize("options", [{}, {"cv": None}, {"confidence": 0.9, "validation_fraction": 0.4}])
+@pytest.mark.parametrize("kind", [GoalThresholdClassifier, GoalReduction])
+def test_a_class_rarer_than_folds_stops_nothing(kind, options, rare):
+    # Of several classes the models of some folds, or the final one, may not know each: it scores as impossible there.
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    y = np.array(["a", "b", "c"])[np.digitize(X[:, 0] + 0.5 * rng.normal(size=300), [-0.5, 0.7])]
+    y[:rare], X[:rare, 2] = "z", X[:rare, 2] + 6.0
+    goal = 'minimize error_rate()\nsubject to recall(of="b") >= 0.5'
+    if kind is GoalReduction and "cv" in options:
+        options = {"cv": 5}
+    model = kind(GaussianNB(var_smoothing=1e-3), goal, random_state=0, **options).fit(X, y)
+    assert list(model.classes_) == ["a", "b", "c", "z"]
+    said = model.predict(X)
+    assert np.mean(said[y == "b"] == "b") >= 0.45
+    assert np.mean(said == y) > 0.65
+
+
+def test_rows_of_a_class_that_the_model_never_saw(iris):
+    X, y = np.asarray(iris[0]), iris[1]
+    model, X, strange = GaussianNB().fit(X, y), np.vstack([X, X[:2]]), np.append(y, ["unseen"] * 2)
+    with pytest.raises(DataError, match=r"y has 2 values .*'unseen'. Leave these rows out, or give predictions"):
+        audit(model, "minimize error_rate()", X, strange)
+    assert audit(model.predict(X), "minimize error_rate()", y=strange).objective == np.mean(model.predict(X) != strange)

@@ -12,12 +12,12 @@ from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin._typing import Column, Features, Floats, Index, Ints, Table
+from widemargin._typing import Bools, Column, Features, Floats, Index, Ints, Table
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import asked_rows
 from widemargin.estimators._options import Checked, SolverOptions, budget_of, cause_of, interrupted, parameters
 from widemargin.estimators.networks.inputs import Inputs
-from widemargin.estimators.networks.lagrangian import Part, Pricing, ProxyLagrangian, reproducible, scores_of
+from widemargin.estimators.networks.lagrangian import Part, Pricing, ProxyLagrangian, excesses, reproducible, scores_of
 from widemargin.estimators.thresholds.groups import group_numbers
 from widemargin.estimators.thresholds.guarantee import refusal_text
 from widemargin.estimators.thresholds.rule import JudgedRule, Rule, judged_rule
@@ -140,12 +140,22 @@ class Judge(NamedTuple):
 
         It misses none where these rows are not asked for the same constraints.
         """
-        shares = [rule.shares(z, numbers) for z, numbers in zip(scores, self.group, strict=True)]
-        mass, tied = self.tied.positive_mass(shares), self.tied
+        mass, tied = self._mass(rule, scores), self.tied
         objective, _ = tied.coefficients.totals(mass, tied.cell_weight - mass, tied.n_constraints)
         if [item.label for item in tied.constraints] != [item.label for item in judging.constraints]:
             return objective, np.zeros(judging.n_constraints)
         return objective, np.maximum(-np.nan_to_num(tied.measure(mass).slack), 0.0)
+
+    def misses(self, best: "Snapshot", learning: TiedGoal) -> Bools:
+        """Whether a network misses each bound here, shape (m,); none, as above."""
+        tied, mass = self.tied, self._mass(best.rule, best.scores)
+        if best.rule.met or [item.label for item in tied.constraints] != [item.label for item in learning.constraints]:
+            return np.zeros(learning.n_constraints, dtype=bool)
+        return excesses(tied, mass) > 0.0
+
+    def _mass(self, rule: Rule, scores: Sequence[Floats]) -> Floats:
+        """Weight of what the rule calls positive, by cell."""
+        return self.tied.positive_mass([rule.shares(z, one) for z, one in zip(scores, self.group, strict=True)])
 
 
 def _part(inputs: Inputs, X: Features | None) -> Part:
@@ -279,6 +289,9 @@ class GoalNetwork(ThresholdedModel):
         tags.input_tags.sparse = True
         return tags
 
+    def _only_binary(self) -> str:
+        return "a network that gives one score a row is for two"
+
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit(
         self,
@@ -379,6 +392,7 @@ class GoalNetwork(ThresholdedModel):
                 for network in (run.network, run.average):
                     best = self._judged(network, held, learned, best, run.scale)
                 assert best is not None
+                run.raise_prices(held.misses(best, run.tied))
                 facts = {"loss": loss, "objective": best.objective, "violation": best.violation}
                 self.history_ = (*self.history_, facts)
                 budget.tell("epoch", number + 1, best.objective, np.nan, best.violation)

@@ -92,10 +92,19 @@ class Pricing:
         are objective per unit of a rate.
     highest : float
         Where they end.
+    growth : float
+        By this factor a price rises after an epoch where the rows of the training keep its bound and others do not.
     """
 
     rate: float
     highest: float
+    growth: float = 1.5
+
+
+def excesses(tied: TiedGoal, mass: Floats) -> Floats:
+    """By how much decisions miss each linear bound, in units of its scale, shape (m,); below 0 where they keep it."""
+    _, values = tied.coefficients.totals(mass, tied.cell_weight - mass, tied.n_constraints)
+    return np.asarray((values - tied.bound) / tied.scale)
 
 
 class ProxyLagrangian:
@@ -193,10 +202,17 @@ class ProxyLagrangian:
             self._positive[batch] = positive
             if priced:
                 # A step of projected ascent: a price rises as long as its constraint is missed by the 0/1 rates.
-                _, values = tied.coefficients.totals(self._mass, tied.cell_weight - self._mass, tied.n_constraints)
-                step = self.pricing.rate * share * (values - tied.bound) / tied.scale
+                step = self.pricing.rate * share * excesses(tied, self._mass)
                 self.prices = np.clip(self.prices + step, 0.0, self.pricing.highest)
         return total
+
+    def raise_prices(self, missed: Bools) -> None:
+        """Raise the prices of constraints that other rows miss, shape (m,), and these rows keep.
+
+        A network keeps bounds on rows that it knows by heart, so that these prices would stay as they are or fall.
+        """
+        grown = np.where(missed & (excesses(self.tied, self._mass) <= 0.0), self.pricing.growth, 1.0)
+        self.prices = np.minimum(grown * self.prices, self.pricing.highest)
 
     def _inputs(self, batch: Ints) -> torch.Tensor:
         """Inputs of rows of any source, in this order."""

@@ -17,15 +17,14 @@ import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from scipy.special import logit
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.pipeline import Pipeline
 
 from widemargin._typing import Bools, Features, Floats, Ints
 from widemargin.distributed.workers import side_by_side
-from widemargin.estimators.thresholds.class_offsets import CERTAIN, class_scores
-from widemargin.estimators.thresholds.scores import fit_scorer, raw_scores
+from widemargin.estimators.thresholds.class_offsets import class_scores, log_odds
+from widemargin.estimators.thresholds.scores import fit_scorer
 from widemargin.rows import length_of, take
 
 NEGLIGIBLE = 1e-6
@@ -191,22 +190,8 @@ class CostLearner:
 
 
 def common_class_scores(fitted: Any, X: Features, classes: npt.NDArray[Any]) -> Floats:
-    """Scores of several classes on a scale that models share, shape (n, K); the largest wins.
-
-    Where nothing was to be learned, or a class was never the cheaper one, it scores as what is practically impossible.
-    """
-    scores = np.zeros((length_of(X), len(classes)))
-    if fitted is None:
-        return scores
-    place = np.searchsorted(classes, fitted.classes_)
-    # A model that saw two of the classes gives one score, the log odds between these two.
-    if len(place) == 2:
-        found = np.column_stack([np.zeros(len(scores)), common_scores(fitted, X, 1.0)])
-    else:
-        found = class_scores(fitted, X)
-    scores[:] = (found.min(axis=1) + np.log(CERTAIN))[:, None]
-    scores[:, place] = found
-    return scores
+    """Scores of several classes on a scale that models share, shape (n, K); 0 where nothing was to be learned."""
+    return np.zeros((length_of(X), len(classes))) if fitted is None else class_scores(fitted, X, classes)
 
 
 def common_scores(fitted: Any, X: Features, direction: float) -> Floats:
@@ -220,12 +205,7 @@ def common_scores(fitted: Any, X: Features, direction: float) -> Floats:
     direction : float
         +1 where the positive class is `classes_[1]`, else -1.
     """
-    if fitted is None:
-        return np.zeros(length_of(X))
-    scores = raw_scores(fitted, X)
-    if not hasattr(fitted, "decision_function"):
-        scores = logit(np.clip(scores, CERTAIN, 1.0 - CERTAIN))  # which can be averaged, unlike probabilities near 0
-    return direction * scores
+    return np.zeros(length_of(X)) if fitted is None else direction * log_odds(fitted, X)
 
 
 @dataclass

@@ -5,12 +5,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+from scipy.special import logit
 
 from widemargin._typing import Floats, Ints, Signs
 from widemargin.estimators.thresholds.rule import tightened_goal
-from widemargin.estimators.thresholds.scores import refuse_infinite
+from widemargin.estimators.thresholds.scores import raw_scores, refuse_infinite
 from widemargin.exceptions import DataError
+from widemargin.goals.binding.labels import innermost
 from widemargin.goals.binding.tied_goal import TiedGoal
+from widemargin.rows import length_of
 from widemargin.solvers.thresholds.class_costs import ClassCosts
 from widemargin.solvers.thresholds.offset_search import OPTIONS, OffsetOptions, best_offsets
 
@@ -18,29 +22,44 @@ CERTAIN = 1e-6
 """Probabilities nearer to 0 or 1 count as this near: trees say 0 and 1, whose odds are infinite."""
 
 
-def class_scores(estimator: Any, X: Any) -> Floats:
+def class_scores(estimator: Any, X: Any, classes: npt.NDArray[Any]) -> Floats:
     """A score for each class, the largest of which wins, shape (n, K): `decision_function`, else logarithms of
     probabilities, so that an offset is a factor of the probability of its class.
+
+    A class that the estimator has not seen, as of few rows in a fold, scores as what is practically impossible.
 
     Raises
     ------
     DataError
         If the estimator has neither, or scores are not one finite number a row and class.
     """
-    name, n_classes = type(estimator).__name__, len(estimator.classes_)
-    if hasattr(estimator, "decision_function"):
-        scores = np.asarray(estimator.decision_function(X), dtype=np.float64)
+    name, known = type(estimator).__name__, estimator.classes_
+    if len(known) == 2:
+        found = np.column_stack([np.zeros(length_of(X)), log_odds(estimator, X)])
+    elif hasattr(estimator, "decision_function"):
+        found = np.asarray(estimator.decision_function(X), dtype=np.float64)
     elif hasattr(estimator, "predict_proba"):
-        scores = np.log(np.clip(np.asarray(estimator.predict_proba(X), dtype=np.float64), CERTAIN, 1.0))
+        found = np.log(np.clip(np.asarray(estimator.predict_proba(X), dtype=np.float64), CERTAIN, 1.0))
     else:
         raise DataError(f"{name} has neither decision_function nor predict_proba, so there are no scores to move.")
-    if scores.ndim != 2 or scores.shape[1] != n_classes:
+    # Scores of pairs of classes are no scores of classes, though of three classes there are three pairs.
+    in_pairs = len(known) > 2 and getattr(innermost(estimator), "decision_function_shape", "ovr") == "ovo"
+    if in_pairs or found.ndim != 2 or found.shape[1] != len(known):
         raise DataError(
-            f"{name} gives scores of shape {scores.shape}; one for each of the {n_classes} classes is needed. Of "
-            'support vector machines ask for decision_function_shape="ovr".'
+            f"{name} gives scores {'of pairs of classes, ' * in_pairs}of shape {found.shape}; one for each of the "
+            f'{len(known)} classes is needed. Of support vector machines ask for decision_function_shape="ovr".'
         )
-    refuse_infinite(name, scores)
+    refuse_infinite(name, found)
+    scores = np.repeat(found.min(axis=1, keepdims=True) + np.log(CERTAIN), len(classes), axis=1)
+    scores[:, np.searchsorted(classes, known)] = found
     return scores
+
+
+def log_odds(estimator: Any, X: Any) -> Floats:
+    """Scores of two classes on a scale that models share, shape (n,)."""
+    scores = raw_scores(estimator, X)
+    # Log odds can be averaged, unlike probabilities near 0.
+    return scores if hasattr(estimator, "decision_function") else logit(np.clip(scores, CERTAIN, 1.0 - CERTAIN))
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """The scorer inside a threshold classifier: which rows it is fitted on, and its scores."""
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral
 from typing import Any
@@ -55,17 +56,18 @@ def split_rows(
     """
     n = y.shape[0]
     held = max(2, round(fraction * n))
-    smallest = int(np.unique(y, return_counts=True)[1].min())
+    smallest = second_class(y)
     if n - held < 2 or (stratify and smallest < 2):
         raise DataError(
             f"{held} of {n} rows are to be held out, and the smaller class has {smallest}; give more rows{cure}."
         )
-    train, test = train_test_split(
-        np.arange(n), test_size=held, stratify=y if stratify else None, random_state=random_state
-    )
+    labels, counts = np.unique(y, return_counts=True)
+    single = np.isin(y, labels[counts < 2])  # of a class of one row, which cannot be spread
+    strata = np.where(single, labels[np.argmax(counts)], y) if stratify else None
+    train, test = train_test_split(np.arange(n), test_size=held, stratify=strata, random_state=random_state)
     if stratify:
         # A share of few rows rounds to none, and then a rate of that class has no rows.
-        missing = [np.flatnonzero(y[train] == label)[0] for label in np.setdiff1d(y, y[test])]
+        missing = [np.flatnonzero(y[train] == label)[0] for label in np.setdiff1d(y[~single], y[test])]
         train, test = np.delete(train, missing), np.append(test, train[missing])
     if len(np.unique(y[train])) < 2:
         raise DataError(f"of the {n - held} rows drawn to fit the estimator all have the same class; give more rows.")
@@ -187,7 +189,7 @@ def settled_cv(cv: Cv, y: npt.NDArray[Any], *, confident: bool) -> Cv:
         return cv
     # A threshold chosen on 100 rows misses its bound on new rows by several points; five fits cost little there. Of two
     # to four rows of a class one would be held out, which says next to nothing of it, and with it few of other groups.
-    smallest = int(np.unique(y, return_counts=True)[1].min())
+    smallest = second_class(y)
     crossed = not confident and len(y) <= FOLDS * LEAST_HELD_OUT
     return min(FOLDS, smallest) if crossed and smallest >= 2 else None
 
@@ -200,17 +202,25 @@ def make_splits(
     Raises
     ------
     DataError
-        If a class has fewer rows than there are folds.
+        If only one class has as many rows as there are folds.
     """
     if not isinstance(cv, Integral):
         return list(check_cv(cv, y, classifier=True).split(np.zeros(len(y)), y))
-    folds, smallest = int(cv), int(np.unique(y, return_counts=True)[1].min())
+    folds, smallest = int(cv), second_class(y)
     if folds < 2 or smallest < folds:
         raise DataError(
-            f"cv={folds} needs at least 2 folds and {folds} rows of each class; the smaller has {smallest}."
+            f"cv={folds} needs at least 2 folds and {folds} rows of each class, or of two of several; the smaller has "
+            f"{smallest}."
         )
     splitter = StratifiedKFold(folds, shuffle=True, random_state=random_state)
-    return list(splitter.split(np.zeros(len(y)), y if strata is None else strata(folds)))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The least populated class")  # of several classes, a model may lack one
+        return list(splitter.split(np.zeros(len(y)), y if strata is None else strata(folds)))
+
+
+def second_class(y: npt.NDArray[Any]) -> int:
+    """Rows of the second commonest class: the smaller of two; of several classes some may be rarer than folds are."""
+    return int(np.sort(np.unique(y, return_counts=True)[1])[-2:].min())
 
 
 def raw_scores(estimator: Any, X: Any, *, probable: bool = False) -> Floats:

@@ -218,7 +218,7 @@ class ThresholdedModel(Provable, ClassifierMixin, MetaEstimatorMixin, BaseEstima
 
     def _scores_by(self, estimator: Any, X: Any) -> Floats:
         """What thresholds or offsets are chosen on."""
-        return (class_scores if self._several() else raw_scores)(estimator, X)
+        return class_scores(estimator, X, self.classes_) if self._several() else raw_scores(estimator, X)
 
     def _adopt_rule(self, rule: Rule | OffsetRule, *, met: bool) -> None:
         """Set what a rule decides by, and whether the search for it met the goal.

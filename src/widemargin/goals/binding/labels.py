@@ -92,6 +92,8 @@ def encode_labels(y: Column, classes: tuple[Label, ...], *, what: str = "y", all
         shown = f"neither class ({', '.join(map(repr, classes))})"
         if len(classes) > 2:
             shown = f"none of the classes {listing(classes)}"
+            if what.startswith("y"):
+                cure = "Leave these rows out, or give predictions in place of a classifier that does not know them."
         raise DataError(f"{what} has {np.count_nonzero(strange)} values that are {shown}: {listing(values)}. {cure}")
     return codes
 
