@@ -146,7 +146,7 @@ class NumpyBackend:
             X = X.astype(dtype, copy=False).toarray() if narrow else sp.csr_matrix(X, dtype=dtype)
         # CSR rows that are too wide for a dense copy stay as they are.
         X = np.asarray(X, dtype=dtype) if isinstance(X, np.ndarray) else X
-        products = kernel.name in ("linear", "poly", "rbf", "sigmoid")  # the others are no functions of inner products
+        products = kernel.of_products or kernel.name == "rbf"  # of which inner products and norms are all that is asked
         square = squared_norms(X) if kernel.name == "rbf" else None
         # Sparse rows have a product of their own, and a function of distances needs none.
         packed = pack(X) if products and not left and not sp.issparse(X) and not _are_far(kernel, square) else None
@@ -371,6 +371,11 @@ def squared_norms(X: Matrix) -> Reals:
         return norms
 
     return np.concatenate(in_threads(X.shape[0], (1 << 20) // max(1, X.shape[1]), part)).astype(X.dtype)
+
+
+def diagonal_of_products(kernel: Kernel, X: Matrix) -> Reals:
+    """K(x, x) of every row, shape (n,), of a kernel that needs no norms."""
+    return np.asarray(_finish(np, kernel, squared_norms(X)))
 
 
 def _are_far(kernel: Kernel, square: Reals | None, most: float = 1e6) -> bool:

@@ -74,6 +74,11 @@ class Kernel:
         return self.name in ("rbf", "laplacian")
 
     @property
+    def of_products(self) -> bool:
+        """Whether K(x, z) is a function of the inner product alone."""
+        return self.name in ("linear", "poly", "sigmoid")
+
+    @property
     def positive(self) -> bool:
         """Whether the kernel is known to be positive semi-definite, whatever the rows are."""
         if self.name == "poly":

@@ -13,7 +13,15 @@ import numpy.typing as npt
 from widemargin._threads import in_threads
 from widemargin._typing import Flags, Floats, Index, Integers, Ints, Matrix, Reals
 from widemargin.exceptions import KernelError
-from widemargin.kernels.backend import Backend, NumpyBackend, Placed, add_packed, backend_named, fill_packed
+from widemargin.kernels.backend import (
+    Backend,
+    NumpyBackend,
+    Placed,
+    add_packed,
+    backend_named,
+    diagonal_of_products,
+    fill_packed,
+)
 from widemargin.kernels.functions import Kernel, check_precomputed
 from widemargin.kernels.spatial import Count, Tiles
 from widemargin.linalg.powers import NarrowRows
@@ -437,13 +445,15 @@ class KernelRows:
                 add_rows(block, np.arange(len(placed)), change[part], scores[tile])
 
     def diagonal(self) -> Floats:
-        """K(x, x) of every row, shape (n,); costs up to 16 n evaluations unless it is 1 by definition."""
+        """K(x, x) of every row, shape (n,); costs n evaluations unless it is 1 by definition."""
         if self.kernel.unit_diagonal:
             return np.ones(self.n_rows)
-        # Small blocks: all pairs in them take less time than a call for each row, unless the user's function is slow.
-        width = 1 if self.kernel.name == "callable" else 16
-        tiles = (slice(low, min(low + width, self.n_rows)) for low in range(0, self.n_rows, width))
-        return np.concatenate([self.block(tile, tile).diagonal() for tile in tiles]).astype(np.float64)
+        if self.kernel.of_products and isinstance(self._backend, NumpyBackend):
+            self._count.evaluations += self.n_rows
+            return diagonal_of_products(self.kernel, self._rows.X).astype(np.float64)
+        # One by one: a block would compute all pairs for the diagonal alone.
+        values = [self.block(slice(i, i + 1), slice(i, i + 1)) for i in range(self.n_rows)]
+        return np.concatenate(values).ravel().astype(np.float64)
 
     def full(self) -> Reals:
         """The whole matrix, shape (n, n), exactly symmetric; about half of it is evaluated."""
