@@ -169,6 +169,20 @@ def test_every_problem_is_the_binary_one_however_rows_are_shared(multi_class, ca
         np.testing.assert_allclose(scores[:, column], alone.decision_function(X), atol=1e-4)
 
 
+@pytest.mark.filterwarnings("ignore::widemargin.exceptions.KernelWarning")
+@pytest.mark.parametrize(("cache_size", "kept"), [(30.0, True), (15.0, False)])
+def test_values_of_an_indefinite_kernel_are_kept_where_those_of_all_rows_fit(cache_size, kept, monkeypatch):
+    """Of three classes of 600 rows all values take 26 MB. Those of a pair would fit into 15, but more is kept."""
+    rng, made = np.random.default_rng(0), []
+    X, y = rng.normal(size=(1800, 3)), np.repeat([0, 1, 2], 600)
+    X[:, 0] += 2.0 * y
+    monkeypatch.setattr(binary_problems, "_PairMatrices", spied(binary_problems._PairMatrices, made))
+    model = KernelSVC(kernel="sigmoid", gamma=0.1, cache_size=cache_size).fit(X, y)
+    assert (len(made) == 1) == kept
+    peer = SVC(kernel="sigmoid", gamma=0.1).fit(X, y)
+    assert np.mean(model.predict(X) != peer.predict(X)) < 0.01
+
+
 def test_one_against_the_rest_has_a_row_for_each_class():
     X, y = digits()
     model = KernelSVC(gamma=0.1, solver_options={"multi_class": "ovr"}).fit(X, y)

@@ -177,8 +177,9 @@ def train(training: Training, parts: tuple[Split, ...], budget: Budget) -> list[
         likely = choose(training.solver, n_rows=size, n_columns=columns, hold_out=hold_out, linear=True)
         by_features = likely.name == "interior-point"
     if training.solver in ("auto", "dual"):
-        # SMO, which solves the indefinite ones, comes back to most rows.
-        stored = size <= WorkingSetOptions.size or (len(parts) > 1 and not pairs) or not training.positive
+        stored = size <= WorkingSetOptions.size or (len(parts) > 1 and not pairs)
+        # SMO, which solves indefinite ones, comes back to most rows. Values within a class are kept for all its pairs.
+        stored |= not training.positive and n * n * training.rows.dtype.itemsize <= training.cache_size * MEGABYTE
     else:
         stored = len(parts) > 1 and training.solver != "spatial-dual"
     # Steps along pairs of all rows ask for few of narrow ones, and compute them where they are wanted.
