@@ -83,3 +83,13 @@ def test_what_a_look_costs():
         assert sampled_spectrum(rows).n_rows == expected
         assert rows.evaluations == expected**2
         assert sampled_spectrum(rows) == sampled_spectrum(rows)
+
+
+def test_what_few_rows_do_not_show_more_of_them_do():
+    K = np.eye(200)
+    K[0, 1] = K[1, 0] = 2.0  # the negative eigenvalue needs both rows; the first draw lacks one
+    rows = KernelRows(Kernel("precomputed"), K)
+    found = sampled_spectrum(rows)
+    assert (found.n_rows, found.least) == (200, pytest.approx(-1.0))
+    K[0, 1] = K[1, 0] = 0.5
+    assert sampled_spectrum(KernelRows(Kernel("precomputed"), K)) is None

@@ -266,13 +266,13 @@ def sampled_spectrum(rows: _Rows) -> Spectrum | None:
     if rows.kernel.positive or rows.n_rows == 0:
         return None
     # No eigenvalue of a part lies below the least one of the whole, so some rows can prove it, and often few do: the
-    # eigenvalues of 256 take 7 ms, those of 64 a tenth of a millisecond.
-    n, draw = rows.n_rows, np.random.default_rng(0)
+    # eigenvalues of 256 take some milliseconds, those of 64 a quarter of one.
+    n = rows.n_rows
     most = min(n, 256)
     if rows.kernel.name == "callable":  # it may be slow: no more than a quarter of its values
         most = min(most, max(64, n // 4))
     # The same rows each time, so that a fit and its repetition say the same.
-    chosen = draw.choice(n, most, replace=False)
+    chosen = np.random.default_rng(0).choice(n, most, replace=False)
     found = None
     for count in sorted({min(most, 64), most}):
         found = found or _spectrum_of(rows, np.sort(chosen[:count]))

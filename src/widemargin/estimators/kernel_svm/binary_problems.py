@@ -177,15 +177,16 @@ def train(training: Training, parts: tuple[Split, ...], budget: Budget) -> list[
         likely = choose(training.solver, n_rows=size, n_columns=columns, hold_out=hold_out, linear=True)
         by_features = likely.name == "interior-point"
     if training.solver in ("auto", "dual"):
-        stored = size <= WorkingSetOptions.size or (len(parts) > 1 and not pairs)
-        # SMO, which solves indefinite ones, comes back to most rows. Values within a class are kept for all its pairs.
-        stored |= not training.positive and n * n * training.rows.dtype.itemsize <= training.cache_size * MEGABYTE
+        # SMO, which solves the indefinite ones, comes back to most rows.
+        stored = size <= WorkingSetOptions.size or (len(parts) > 1 and not pairs) or not training.positive
     else:
         stored = len(parts) > 1 and training.solver != "spatial-dual"
     # Steps along pairs of all rows ask for few of narrow ones, and compute them where they are wanted.
     by_need = training.rows.are_narrow(size) and training.fit_intercept and training.solver in ("auto", "dual")
     stored &= not by_features and (not by_need or (len(parts) > 1 and not pairs))
-    stored &= size * size * training.rows.dtype.itemsize <= training.cache_size * MEGABYTE and not device
+    # Beside the matrix of a pair the values within every class are kept, for its other pairs.
+    values = size * size + (int(counts @ counts) if pairs else 0)
+    stored &= values * training.rows.dtype.itemsize <= training.cache_size * MEGABYTE and not device
     whole: WholeMatrix | None = None
     if (given := training.rows.given) is not None:
         stored, whole = True, WholeMatrix(given, given.size)

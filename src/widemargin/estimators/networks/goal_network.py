@@ -142,16 +142,19 @@ class Judge(NamedTuple):
         """
         mass, tied = self._mass(rule, scores), self.tied
         objective, _ = tied.coefficients.totals(mass, tied.cell_weight - mass, tied.n_constraints)
-        if [item.label for item in tied.constraints] != [item.label for item in judging.constraints]:
+        if not self._are_asked_for(judging):
             return objective, np.zeros(judging.n_constraints)
         return objective, np.maximum(-np.nan_to_num(tied.measure(mass).slack), 0.0)
 
     def misses(self, best: "Snapshot", learning: TiedGoal) -> Bools:
         """Whether a network misses each bound here, shape (m,); none, as above."""
-        tied, mass = self.tied, self._mass(best.rule, best.scores)
-        if best.rule.met or [item.label for item in tied.constraints] != [item.label for item in learning.constraints]:
+        if best.rule.met or not self._are_asked_for(learning):
             return np.zeros(learning.n_constraints, dtype=bool)
-        return excesses(tied, mass) > 0.0
+        return excesses(self.tied, self._mass(best.rule, best.scores)) > 0.0
+
+    def _are_asked_for(self, others: TiedGoal) -> bool:
+        """Whether these rows are asked for the same constraints as others."""
+        return [item.label for item in self.tied.constraints] == [item.label for item in others.constraints]
 
     def _mass(self, rule: Rule, scores: Sequence[Floats]) -> Floats:
         """Weight of what the rule calls positive, by cell."""

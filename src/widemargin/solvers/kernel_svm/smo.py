@@ -125,7 +125,7 @@ class _Part:
         self.lower, self.upper = lower[index], upper[index]
         self.diagonal = run.diagonal[index].astype(self.rows.dtype)
         # Room for the compiled steps is made once a part, not once a step.
-        self._room, self._no_columns = np.empty((5, m), self.rows.dtype), np.empty((0, 0), self.rows.dtype)
+        self._room = np.empty((5, m), self.rows.dtype)
         self._gain = np.empty(0 if problem.fit_intercept else m)
         self._tops = pair_steps.sides(self.gradient, self.coef, self.lower, self.upper, self._room)
         self._pairs, self._single = problem.fit_intercept, run.options.single or self.rows.capacity < 2
@@ -178,8 +178,8 @@ class _Part:
             return 0, 0.0, np.inf
         buffer, slot, _ = self.rows.cache()
         taken, flattest, _, _, gain = pair_steps.solve_pairs(
-            self._no_columns, 0.0, buffer, slot, buffer.shape[0], self.diagonal, self.gradient, self.coef, self.lower,
-            self.upper, self._room, True, 0.0, floor, most,
+            np.empty((0, 0), buffer.dtype), 0.0, buffer, slot, buffer.shape[0], self.diagonal, self.gradient, self.coef,
+            self.lower, self.upper, self._room, True, 0.0, floor, most,
         )  # fmt: skip
         self._tops = pair_steps.largest(self._room[0]), pair_steps.largest(self._room[1])
         return taken, gain, flattest
