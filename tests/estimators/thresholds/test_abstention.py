@@ -1,6 +1,7 @@
 """Abstention as a third decision: thresholds on either side of a scorer's own, by brute force and by the audit."""
 
 import itertools
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -194,6 +195,27 @@ def test_of_a_model_that_abstains_on_all_rows_nothing_is_shown():
     report = wm.audit(["?", "?"], GOAL, y=[0, 1], abstain="?")
     assert report["limit"].verdict == "undefined"
     assert report.cautions == ("the model abstains on all of the 2 rows.",)
+
+
+@pytest.mark.parametrize(
+    ("goal", "warned"),
+    [
+        ("minimize error_rate(); subject to recall() >= 0.2", True),
+        ("minimize error_rate(); subject to selective_error() <= 0.1", True),
+        ("minimize error_rate(); subject to recall() >= 0.2; subject to decision_rate() >= 0.25", False),
+        ("minimize abstention_rate(); subject to selective_error() <= 0.001", False),
+    ],
+)
+def test_that_most_rows_are_undecided_is_said_where_the_goal_does_not_limit_them(rows, goal, warned):
+    X, y, _ = rows
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = wm.GoalThresholdClassifier(LogisticRegression(), goal, abstain="unsure", random_state=0).fit(X, y)
+    undecided = np.mean(model.predict(X) == "unsure")
+    assert undecided > 0.55
+    said = [caution for caution in model.goal_report_.cautions if "undecided, which the goal does not limit" in caution]
+    assert len(said) == warned
+    assert sum("undecided, which" in str(one.message) for one in caught) == warned
 
 
 def test_without_abstention_every_row_is_decided(rows):

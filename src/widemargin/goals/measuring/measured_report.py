@@ -195,8 +195,7 @@ def _of_constants(
         main = slice(start, start + part.n_cells)
         positive, whole = float(measured.positive_mass[main].sum()), float(tied.cell_weight[main].sum())
         if SAID in part.baselines:
-            some = positive > TOLERANCE * whole
-            return [] if some else [f"the model abstains on all of the {n_rows} rows."], []
+            return _of_abstention(tied, 1.0 - positive / whole if whole > 0.0 else 0.0), []
         for word, share in (("none", 0.0), ("all", 1.0)):
             if abs(positive - share * whole) <= TOLERANCE * whole:
                 return [f"the model is constant: it calls {word} of the {n_rows} rows {label!r}. {nothing}"], []
@@ -219,6 +218,20 @@ def _of_constants(
         return [], []
     text = f"the bounds ask for nothing that the best constant does not give: calling {called} meets every one of them"
     return [], [f"{text}, with the objective {best.objective:.4f} (the model: {measured.objective:.4f})."]
+
+
+def _of_abstention(tied: TiedGoal, undecided: float) -> list[str]:
+    """Cautions where most rows are left undecided, or all, though the goal does not say how many may be."""
+    n_rows = tied.sources[0].n_rows
+    if undecided >= 1.0 - TOLERANCE:
+        return [f"the model abstains on all of the {n_rows} rows."]
+    objective, asked = tied.goal.objective, [item.constraint for item in tied.constraints]
+    rates = [rate.definition for measured in (objective, *asked) for rate in measured.rates]
+    # Numbers of decisions stand below the line of `selective_error`, which asks nothing about how many there are.
+    if undecided <= 0.5 or any(rate.counts_decisions and not rate.is_count for rate in rates):
+        return []
+    cure = "Minimise abstention_rate(), or ask for decision_rate() >= 0.8, say"
+    return [f"the model leaves {undecided:.0%} of the {n_rows} rows undecided, which the goal does not limit. {cure}."]
 
 
 def _of_dropped(tied: TiedGoal) -> list[str]:
