@@ -51,6 +51,10 @@ class Automatic:
     worth : float
         What the next C, half a decade larger, must score more, of scores up to 1: it takes two to three times the
         passes.
+    patience : int
+        Cs in a row without such a gain that end a path. Where labels are rare the first models are hardly more than the
+        usual label set, and the second may score less than the first: with a patience of 1 label sets of 2 of 85 real
+        tables had a Jaccard index lower by .1 and .3. On average over these it rises by .005; fits take 40% longer.
     doublings : int
         Most steps from the usual width of a kernel, up or down.
     alike, alike_words : float
@@ -67,6 +71,7 @@ class Automatic:
     slack_from: int = 2
     margin_from: int = 5
     worth: float = 0.002
+    patience: int = 2
     doublings: int = 3
     alike: float = 2.0
     alike_words: float = 100.0
@@ -187,11 +192,11 @@ class _Paths:
         return search
 
     def best(self, search: PathSearch, Cs: Sequence[float], gamma: float | str) -> StructuralCell | None:
-        """The cell of the smallest C whose next one is not worth its time."""
+        """The cell of the smallest C whose next ones are not worth their time."""
         search.model = self.plain.set_params(solver_options=replace(self.options, gamma=gamma))
         best: StructuralCell | None = None
         try:
-            for cell in search.path(self.rescaling, Cs, [None], self.offsets, 1, self.budget, None):
+            for cell in search.path(self.rescaling, Cs, [None], self.offsets, self.how.patience, self.budget, None):
                 # A C that the passes of the path do not solve would not be solved by the final training either.
                 if best is not None and cell.gap > max(self.how.tol, self.model.tol):
                     break
