@@ -375,6 +375,15 @@ def test_a_wrong_level_is_named(risk, level, said):
         wm.RiskClassifier(risk, level=level).fit(*some_rows())
 
 
+def test_steps_that_rounding_holds_up_end():
+    """Columns that differ by powers of ten: the gap stays, and 1000 steps were taken."""
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(80, 12)) * 10.0 ** rng.uniform(-1.0, 9.0, 12)
+    y = X[:, 0] / X[:, 0].std() + rng.normal(size=80) > 0.0
+    with pytest.warns(MarginConvergenceWarning, match="more do not change that"):
+        assert wm.RiskClassifier("spectral").fit(X, y).n_iter_ < 100
+
+
 def test_a_fit_that_is_cut_short_says_so():
     X, y = some_rows(0, n=300)
     with pytest.warns(MarginConvergenceWarning, match="the gap is"):

@@ -4,6 +4,7 @@ import itertools
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
@@ -118,6 +119,23 @@ def test_sequences_are_cut_where_nobody_has_looked():
         ChainSVC(**OPTIONS).fit(X[:2], [[None] * len(x) for x in X[:2]])
     with pytest.raises(DataError, match="other lengths"):
         ChainSVC(**OPTIONS).fit(X, [marked[0][:-1], *marked[1:]])
+
+
+def test_labels_by_name_are_taken_by_their_place():
+    X, Y = sequences()
+    by_name = pd.Series(Y, index=np.random.default_rng(0).permutation(len(Y)))  # as after sampling or grouping
+    for marked in (by_name, by_name.map(lambda own: [None, *own[1:]])):
+        clf, places = ChainSVC(**OPTIONS).fit(X, marked), marked.tolist()
+        np.testing.assert_array_equal(clf.coef_, ChainSVC(**OPTIONS).fit(X, places).coef_)
+        assert clf.score(X, marked) == clf.score(X, places)
+    np.testing.assert_array_equal(clf.margins(X, by_name), clf.margins(X, Y))
+
+
+def test_states_may_be_any_numbers():
+    X, Y = sequences()
+    clf = ChainSVC(random_state=0).fit(X, [np.searchsorted(["a", "b", "c"], own) / 2.0 for own in Y])
+    assert clf.classes_.tolist() == [0.0, 0.5, 1.0]
+    assert clf.score(X, clf.predict(X)) == 1.0
 
 
 def test_unknown_steps_are_completed():

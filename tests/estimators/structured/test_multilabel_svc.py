@@ -1,5 +1,7 @@
 """`MultiLabelSVC`: scikit-learn's contract, and the model of pairs behind it."""
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -9,7 +11,7 @@ from sklearn.utils._param_validation import InvalidParameterError
 from testing.contract import parametrize_with_fitting_checks
 
 from widemargin import HierarchicalSVC, MulticlassSVC, MultiLabelSVC, StructuralSVM, label_set_scorers
-from widemargin.exceptions import CapabilityError, DataError, MarginConvergenceWarning
+from widemargin.exceptions import CapabilityError, DataError, DoubtfulModelWarning, MarginConvergenceWarning
 from widemargin.structured.models import MultiLabelModel
 
 ONE_COLUMN = "y is a 0/1 matrix; the check gives one column of other values, or a vector, and wants one back"
@@ -407,3 +409,28 @@ def test_a_powerset_takes_unknown_labels_where_they_are_completed_first():
     clf = MultiLabelSVC(powerset=True, solver_options={"unknown": "completed"}, **options).fit(X, marked)
     assert len(clf.model_.sets) <= 8
     assert clf.score(X, Y) > 0.7
+
+
+def test_a_dip_after_the_first_C_ends_no_choice():
+    """The first models predict hardly any label, and the second of them scored less than the first."""
+    centres = np.random.default_rng(99).normal(size=(12, 10))
+
+    def draw(seed, n):
+        rng = np.random.default_rng(seed)
+        number = rng.integers(0, 12, n)
+        return 0.6 * centres[number] + rng.normal(size=(n, 10)), np.eye(12, dtype=int)[number]
+
+    X, Y = draw(101, 1000)
+    found = MultiLabelSVC(random_state=0).fit(*draw(1, 400)).predict(X)
+    assert jaccard_score(Y, found, average="samples", zero_division=1.0) > 0.4  # was .34
+
+
+def test_no_advice_to_scale_where_that_was_tried_and_scored_less():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 40)) * np.where(np.arange(40) < 2, 100.0, 0.01)
+    Y = (X[:, :2] > 0.0).astype(int)
+    with pytest.warns(DoubtfulModelWarning, match="hardly sees"):
+        MultiLabelSVC(C=1e-4, random_state=0).fit(X, Y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert MultiLabelSVC(random_state=0).fit(X, Y).score(X, Y) > 0.9

@@ -88,6 +88,15 @@ def test_a_choice_of_C_trains_with_weights():
     assert not np.array_equal(model.fit(X, Y, weight).coef_, plain)
 
 
+def test_the_size_of_weights_does_not_matter_to_the_choice_of_C():
+    """Weights of a survey say how many people a row stands for. They led to a C as many times too large."""
+    model, X, Y = task("pairs", 60, C="auto", tol=0.05)
+    own = model.fit(X, Y).coef_
+    many = clone(model).fit(X, Y, sample_weight=np.full(60, 1024.0))
+    assert abs(1024.0 * many.C_ - model.C_) <= 1e-9 * model.C_
+    np.testing.assert_allclose(many.coef_, own, rtol=1e-9)
+
+
 @pytest.mark.parametrize("kind", ["pairs", "hierarchy", "sequences"])
 def test_rows_without_weight_are_left_out_of_the_choice_of_C(kind):
     model, X, Y = task(kind, n=60, C="auto", tol=0.05)

@@ -181,7 +181,9 @@ class _Paths:
         search = PathSearch(
             self.plain, rows, self.y, self.scoring, self.folds, self.rng, tol=how.tol, within=0.0, worth=how.worth
         )
-        search.weight = None if self.weight is None else np.asarray(self.weight)
+        if self.weight is not None:
+            search.weight = np.asarray(self.weight)
+            search.n_rows *= float(search.weight.mean())  # the losses of all rows weigh as much as those of so many
         return search
 
     def best(self, search: PathSearch, Cs: Sequence[float], gamma: float | str) -> StructuralCell | None:

@@ -21,6 +21,7 @@ from widemargin.estimators.structured.label_names import nothing
 from widemargin.estimators.structured.training import ReadyMadeSVM
 from widemargin.exceptions import DataError
 from widemargin.rows import as_csr
+from widemargin.structured.learners.example_rows import as_examples
 from widemargin.structured.learners.problem import example_weights, held
 from widemargin.structured.model import Examples
 from widemargin.structured.models import ChainModel
@@ -142,7 +143,7 @@ class ChainSVC(ReadyMadeSVM):
         """
         if y is None:
             raise DataError("ChainSVC requires y to be passed, but the target y is None: give labels.")
-        sequences = [_steps(x, f"sequence {i}") for i, x in enumerate(X)]
+        sequences, y = [_steps(x, f"sequence {i}") for i, x in enumerate(X)], as_examples(y)
         known = [~_unknown(states) for states in y]
         if not all(map(np.all, known)):
             if [len(part) for part in known] != [x.shape[0] for x in sequences]:
@@ -225,7 +226,7 @@ class ChainSVC(ReadyMadeSVM):
             If the labels do not fit.
         """
         check_is_fitted(self)
-        u = list(self._potentials(X))
+        u, y = list(self._potentials(X)), as_examples(y)
         if [len(states) for states in y] != [own.shape[0] for own in u]:
             raise DataError("the labels have other lengths than the sequences; give a state for every step.")
         return self._margins((None, y[i], own) for i, own in enumerate(u))
@@ -255,7 +256,9 @@ class ChainSVC(ReadyMadeSVM):
         weight = np.repeat(example_weights(sample_weight, len(lengths)), lengths)
         known = ~np.concatenate([_unknown(states) for states in y])
         truth = np.asarray(np.concatenate([_entries(states) for states in y])[known].tolist())
-        return float(accuracy_score(truth, np.concatenate(predicted)[known], sample_weight=weight[known]))
+        # Of states that are equal or not, as scikit-learn takes numbers such as 0.5 for no labels.
+        right = truth == np.concatenate(predicted)[known]
+        return float(accuracy_score(np.ones_like(right), right, sample_weight=weight[known]))
 
 
 def _entries(states: ArrayLike) -> npt.NDArray[Any]:

@@ -360,7 +360,9 @@ class PathSearch:
             since = 0 if top > best + self._worth else since + int(risen or top < best)
             risen |= -math.inf < best < top
             best = max(best, top)
-            if since >= patience:
+            # The first models may predict hardly any label, and the second score less than the first: until scores have
+            # risen, one dip more is needed.
+            if since >= patience + int(not risen):
                 return
 
     def fold_scores(

@@ -410,8 +410,10 @@ class ReadyMadeSVM(StructuralEstimator):
     def _training_rows(self, X: Matrix, chosen: Chosen) -> Matrix:
         """Checked rows as the solvers take them: in these units, mapped by a map fitted here, with their constant."""
         known_map = self.__dict__.pop("feature_map_", None)
-        X = X if chosen.standard is None else chosen.standard.rows(X)
-        warn_of_scales(self, None, X)
+        if chosen.standard is None:
+            warn_of_scales(self, None, X)
+        else:  # one unit for all was chosen where it scored better than a unit for each column
+            X = chosen.standard.rows(X)
         if self.feature_map is not None:
             space = make_space(
                 replace(SpaceParameters.of(self, self._options), gamma=chosen.gamma), X, None,

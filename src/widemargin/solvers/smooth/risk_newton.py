@@ -186,7 +186,7 @@ def _solve_tails(recorder: RiskRecorder, point: Floats, max_iter: int) -> Smooth
     parts = (weights / tails)[:, None] * share  # what a row of each tail counts where u is 1
     # At first u = tail for every row, which weighs all losses alike: inside the box, and `sum_i p_i u_i = tail`.
     u = np.repeat(tails[:, None], len(share), axis=1)
-    scores, mu, length, done = problem.scores(point), 0.0, 1.0, False
+    scores, mu, length, idle, done = problem.scores(point), 0.0, 1.0, 0, False
 
     def u_of(losses: Floats) -> Floats:
         """Where the barrier, linearised at u, puts u for other losses, with the best theta."""
@@ -198,8 +198,13 @@ def _solve_tails(recorder: RiskRecorder, point: Floats, max_iter: int) -> Smooth
         while True:
             losses, sigma, bend = problem.loss.derivatives(y * scores)
             counted = mean + (parts * u).sum(axis=0)
+            least, value, gap = 1e-3 * recorder.tol * recorder.primal, recorder.primal, recorder.gap
             done = recorder.certify(point, scores, counted / counted.sum(), sigma)
-            if done or recorder.n_iter >= max_iter or budget.exhausted:
+            # Where ten full steps at the least mu moved neither the value nor the gap, rounding leaves the rest. Steps by
+            # conjugate gradients are not exact, so one alone says nothing.
+            at_rest = mu == least and length == 1.0 and value - recorder.primal <= least and recorder.gap > 0.5 * gap
+            idle = idle + 1 if at_rest else 0
+            if done or idle >= 10 or recorder.n_iter >= max_iter or budget.exhausted:
                 break
             # mu begins at a tenth of the problem's value and falls fast where the last step was (nearly) a full one. A
             # short step means that the point is far from the central path, so mu stays. Below a thousandth of the
