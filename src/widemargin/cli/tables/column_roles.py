@@ -169,13 +169,15 @@ def labels_of(
             f"{where}: the target {target!r} holds numbers that are not finite. Use two words or two numbers"
         )
     classes = np.unique(values).tolist()
+    # Estimators refuse numbers that are not whole, of two values too.
+    in_parts = values.dtype.kind == "f" and bool((values != np.round(values)).any())
+    if in_parts or (positive is None and len(classes) > MOST_CLASSES):
+        raise DataError(
+            f"{where}: the target {target!r} holds {len(classes)} different values, such as "
+            f"{', '.join(map(repr, classes[:5]))}. A class is a word or a whole number, and there are at most "
+            f"{MOST_CLASSES}. Cut numbers into classes, or name another column"
+        )
     if positive is None:
-        if len(classes) > MOST_CLASSES or (values.dtype.kind == "f" and (values != np.round(values)).any()):
-            raise DataError(
-                f"{where}: the target {target!r} holds {len(classes)} different values, such as "
-                f"{', '.join(map(repr, classes[:5]))}. A class is a word or a whole number, and there are at most "
-                f"{MOST_CLASSES}. Cut numbers into classes, or name another column"
-            )
         return values
     if len(classes) > 2:
         raise third_class(block, target, values, classes)
