@@ -125,3 +125,20 @@ def run_init(capsys, folder):
     table, out = str(folder / "iris.csv"), str(folder / "first.toml")
     assert main(["init", table, "--target", "species", "--out", out, "--json"]) == 0
     return capsys.readouterr()
+
+
+def test_a_class_that_no_held_out_row_has_may_be_predicted(folder, capsys):
+    frame = pd.read_csv(folder / "iris.csv")
+    frame["part"] = np.where(np.arange(150) % 2, "train", "test")
+    frame.loc[(frame["part"] == "test") & (frame["species"] == "virginica"), "species"] = "versicolor"
+    frame.to_csv(folder / "iris.csv", index=False)
+    split = 'split = { column = "part", train = "train", test = "test" }'
+    goals = (
+        GOALS.split("[goal]")[0].replace("[validation]\nfraction = 0.3", split)
+        + "[goal]\ntext = 'minimize error_rate()'"
+    )
+    (folder / "goals.toml").write_text(goals + '\n[output]\nmodel = "m.skops"\n')
+    content = json.loads(run(capsys, folder, "train", "--json").out)
+    assert content["reports"]["test"]["this model"]["objective"] > 0.2
+    audited = json.loads(run(capsys, folder, "audit", "--json").out)
+    assert audited["report"]["objective"] == content["reports"]["test"]["this model"]["objective"]
