@@ -273,29 +273,38 @@ def groups_of(column: pa.ChunkedArray) -> Ints:
 
 def one_hot_siblings(table: pa.Table, name: str, fewest: int = 2) -> list[str]:
     """The columns, at least so many, that hold the other values of what a column holds one value of: names that start
-    like its own, and exactly one 1 among them and it in every row, of at least 50."""
+    like its own, a number behind that where it has one, and one 1 among them in a row (see `_are_one_hot`), of at least
+    50 rows."""
     if table.num_rows < 50:
         return []
     # Behind the signs between words, before a number at the end (`grade4`), and where small letters end (`gradeHigh`).
     ends = re.finditer(r"[\W_]|(?<=[^\W\d_])(?=\d+$)|(?<=[a-z])(?=[A-Z])", name)
     for end in reversed([match.end() for match in ends]):
         columns = [other for other in table.column_names if other.startswith(name[:end])]
+        if name[end:].isdecimal():
+            columns = [other for other in columns if other[end:].isdecimal()]
         if len(columns) > fewest and _are_one_hot(table, columns):
             return [other for other in columns if other != name]
     return []
 
 
 def _are_one_hot(table: pa.Table, columns: Sequence[str]) -> bool:
-    """Whether every row has exactly one 1 among these columns; the first one that has another number ends the look."""
-    total = np.zeros(table.num_rows, dtype=np.int64)
+    """Whether every row has exactly one 1 among these columns; the first one that has another number ends the look.
+
+    Of three columns or more also where some rows have none, as one value is often left out: at most one, where columns
+    that have nothing to do with each other would have two in 20 rows or more (none then has a chance of exp(-20)).
+    """
+    total, counts = np.zeros(table.num_rows, dtype=np.int64), []
     for name in columns:
         ones = _ones(table[name])
         if ones is None:
             return False
         total += ones
+        counts.append(int(ones.sum()))
         if total.max() > 1:
             return False
-    return bool(total.min() == 1)
+    both = (sum(counts) ** 2 - sum(count**2 for count in counts)) / (2 * len(total))
+    return bool(total.min() == 1) or (len(columns) > 2 and both >= 20)
 
 
 def _ones(column: pa.ChunkedArray) -> Ints | None:
