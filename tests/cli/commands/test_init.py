@@ -576,7 +576,7 @@ NAMES = ["afam", "Altersgruppe", "SeniorCitizen", "ethnie", "Geburtsdatum", "dat
          "Schwerbehinderung", "is_male", "racePctWhite", "pct_black", "HispanicFlag", "Ages", "maritalStatus",
          "religion", "nationality", "disabled", "Geschlecht", "Geschl.", "Staatsangeh", "foreign_worker",
          "date_of_birth", "birthyr", "age76", "sex1", "nonwhite", "blhisp", "ethn", "marr", "evermarried", "widowed",
-         "immigr", "catholic", "skin_colour", "płeć", "возраст", "性別", "cittadinanza", "민족", "民族",
+         "immigr", "catholic", "maried", "skin_colour", "płeć", "возраст", "性別", "cittadinanza", "민족", "民族",
          "年龄段", "出生日期", "дата_рождения", "종교", "fml", "isfemale",
          "AGEP", "RAC1P", "NATIVITY", "MAR", "CIT", "mar_stat", "agea", "aian", "nhpi", "pacific_islander", "tribe",
          "ancestry", "mother_tongue", "godsdienst", "pronouns", "transgender"]  # fmt: skip

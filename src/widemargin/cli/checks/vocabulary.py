@@ -64,7 +64,7 @@ PROTECTED = {
     "nationality": "national* nacional* nazional* citizen* foreign* immigr* migra* native* nativity birthplace "
     "staatsang* *auslander* auslaender* etrang* extranj* estrang* stranier* "
     "cittadinanza medborg* obywatel* narodowosc гражданство национальность uyruk 国籍 국적",
-    "family": "marit* marst* *marr *marri* marry widow* divorc* pregnan* familienstand schwanger* enceinte "
+    "family": "marit* marst* *marr *marri* maried marry widow* divorc* pregnan* familienstand schwanger* enceinte "
     "embaraz* gestante gravid* zwanger*",
     "orientation": "orientation lgbt*",
     "service": "veteran*",
