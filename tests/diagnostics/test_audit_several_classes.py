@@ -109,3 +109,11 @@ def test_what_is_refused(digits):
         audit(model, "subject to recall(of=8) >= 0.5", X, y, missing_groups=True)
     with pytest.raises(DataError, match="needs a classifier of two classes"):
         audit(model, "subject to margin_below(0.5) <= 0.5", X, y)
+
+
+def test_predictions_may_name_a_class_that_no_row_has():
+    goal, y, predicted = 'subject to recall(of="a") >= 0.5', [*"abcab"], [*"abdad"]
+    with pytest.raises(DataError, match="2 values that are none of the classes"):
+        audit(predicted, goal, y=y)
+    report = audit(predicted, goal, y=y, classes=[*"abcd"])
+    assert report.passed and report.constraints[0].rate == 1.0

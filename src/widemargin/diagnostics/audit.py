@@ -57,6 +57,7 @@ def audit(
     baselines: Mapping[str, Column | Classifier] | None = None,
     sample_weight: Column | None = None,
     pos_label: Label = None,
+    classes: Column | None = None,
     abstain: Label = None,
     confidence: float | None = 0.95,
     decide: str = "estimate",
@@ -89,6 +90,9 @@ def audit(
     pos_label : label, default=None
         None: the classifier's own `pos_label`, else the second of two classes. Of more classes none is the positive
         one, and a goal names them: `recall(of="cat")`; nor does it matter where a goal names every class.
+    classes : array-like of labels, default=None
+        Whatever may be predicted; None: the classifier's own classes, else those of y. Predictions alone may name a
+        rare one of several classes that none of these rows has.
     abstain : label, default=None
         The prediction that stands for no decision; None: the classifier's own `abstain`, else every row is decided.
         Rates count decisions: see `widemargin.goals.decision_rate`.
@@ -143,18 +147,18 @@ def audit(
     model = sets[0].model
     positive = own_setting(model, "pos_label") if pos_label is None else pos_label
     abstain = own_setting(model, "abstain") if abstain is None else abstain
+    known = _own_classes(model) if classes is None else list(find_classes({"classes": classes}))
     settings: dict[str, Any] = {
         "confidence": confidence, "decide": decide, "random_state": random_state, "data_name": data_name,
     }  # fmt: skip
     if any(rows.in_blocks for rows in sets):
-        counts = _count_blocks(goal, sets, positive, abstain, workers)
+        counts = _count_blocks(goal, sets, known, positive, abstain, workers)
         report = counts.report(**settings, missing_groups=missing_groups)
     else:
         # All rows are in memory, one block for each source: each row is an entry of its own, and nothing is counted.
         for rows in sets:
             rows.parts.setdefault("predictions", rows.answer("predict", rows.parts))
-        classes = _own_classes(model) or find_classes(_label_vectors(sets, abstain), pos_label)
-        ordered = ordered_classes(classes, positive, goal)
+        ordered = ordered_classes(known or find_classes(_label_vectors(sets, abstain), pos_label), positive, goal)
         positive = ordered[1] if len(ordered) == 2 else None
         blocks = [rows.block(rows.parts, positive) for rows in sets]
         if missing_groups:
@@ -281,9 +285,10 @@ def _row_sets(
     return sets
 
 
-def _count_blocks(goal: Goal, sets: Sequence[_RowSet], positive: Label, abstain: Label, workers: object) -> AuditCounts:
+def _count_blocks(
+    goal: Goal, sets: Sequence[_RowSet], classes: list[Label] | None, positive: Label, abstain: Label, workers: object
+) -> AuditCounts:
     """Counts of all rows: in one pass, or in two where the classes must be found first."""
-    classes = _own_classes(sets[0].model)
     total: AuditCounts | None = None
     for rows in sets:
         if total is not None and not rows.in_blocks:

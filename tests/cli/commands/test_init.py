@@ -15,7 +15,7 @@ import pytest
 
 from command_line import people, write_csv
 from widemargin.cli.checks import column_checks, proposals
-from widemargin.cli.checks.column_checks import stands_for_none
+from widemargin.cli.checks.column_checks import groups_of, stands_for_none, tells_groups
 from widemargin.cli.checks.guesses import guess_roles
 from widemargin.cli.checks.proposals import OPTIONS, PlainModel, Proposal, _least_margin_that_keeps
 from widemargin.cli.commands.init import answer
@@ -111,6 +111,8 @@ def test_identifiers_of_somebody_who_has_several_rows_are_ignored():
     found = roles(**{"ID": persons, "branch_id": rng.integers(0, 9, 300).tolist(), "": persons, "E": [0, 1, 1] * 100})
     assert found.features == ("branch_id",) and set(found.ignore) == {"ID", ""}
     assert found.ignore["ID"] == f"is an identifier by its name: {len({*persons})} of them in 300 rows"
+    many_rows = rng.integers(0, 12, 300).tolist()  # `ID` says nothing else, however many rows somebody has
+    assert set(roles(ID=many_rows, plot_id=many_rows, E=[0, 1, 1] * 100).ignore) == {"ID"}
 
 
 def test_infinite_numbers_give_no_warning_of_numpys():
@@ -362,7 +364,8 @@ def test_texts_of_days_are_told_with_those_that_are_none(others, said):
 @pytest.mark.parametrize(
     ("name", "beside", "ignored"),
     [("weight", "income", True), ("weight", "Height", False), ("pspwght", "Height", True), ("bweight", "income", False),
-     ("perweight", "income", True), ("weight", "litter", False), ("fnlwgt", "height", True)],
+     ("perweight", "income", True), ("weight", "litter", False),
+     ("body_weight", "income", False), ("weight", "horsepower", False), ("fnlwgt", "height", True)],
 )  # fmt: skip
 def test_weights_of_a_sample_are_no_features_and_those_of_bodies_are(name, beside, ignored):
     rng = np.random.default_rng(0)
@@ -392,6 +395,10 @@ def test_a_target_that_cannot_be_one_is_told_why():
         values = [value + row for row, value in enumerate(values)] if values[0] == 1.5 else values
         with pytest.raises(DataError, match=said):
             guess_roles(pa.table({"n": [*range(30)], "y": values}), "y", "t.csv")
+    in_parts = [0.7, 1.0] * 20  # no estimator takes such numbers for classes
+    assert roles(n=[1, 2, 3, 4] * 10, e=[0, 0, 1, 1] * 10, space=in_parts).target == "e"
+    with pytest.raises(DataError, match=r"has numbers that are not whole, such as 0\.7; a"):
+        guess_roles(pa.table({"n": [1, 2, 3, 4] * 10, "space": in_parts}), "space", "t.csv")
     with pytest.raises(DataError, match=r"'paid', of which 1 row\(s\) without a value are left out"):
         roles(n=[1, 2, 3, 4], paid=["yes", "no", None, "no"])
     with pytest.raises(DataError, match=r"'one' has the same value in every row; 'sex' \(sex\). Add"):
@@ -569,7 +576,7 @@ NAMES = ["afam", "Altersgruppe", "SeniorCitizen", "ethnie", "Geburtsdatum", "dat
          "Schwerbehinderung", "is_male", "racePctWhite", "pct_black", "HispanicFlag", "Ages", "maritalStatus",
          "religion", "nationality", "disabled", "Geschlecht", "Geschl.", "Staatsangeh", "foreign_worker",
          "date_of_birth", "birthyr", "age76", "sex1", "nonwhite", "blhisp", "ethn", "marr", "evermarried", "widowed",
-         "immigr", "catholic", "skin_colour", "płeć", "возраст", "性別", "cittadinanza", "민족", "民族",
+         "immigr", "catholic", "maried", "skin_colour", "płeć", "возраст", "性別", "cittadinanza", "민족", "民族",
          "年龄段", "出生日期", "дата_рождения", "종교", "fml", "isfemale",
          "AGEP", "RAC1P", "NATIVITY", "MAR", "CIT", "mar_stat", "agea", "aian", "nhpi", "pacific_islander", "tribe",
          "ancestry", "mother_tongue", "godsdienst", "pronouns", "transgender"]  # fmt: skip
@@ -588,7 +595,7 @@ def test_a_country_of_birth_tells_no_age(name):
 
 NO_NAMES = ["Seniority", "manage", "percentage", "agency", "sextant", "traced", "sedan", "SkinThickness", "birthweight",
             "birth_order", "birthcontrol", "marrow", "carriage", "stage2", "attribute", "marks", "city",
-            "march"]  # fmt: skip
+            "march", "skinny_polar"]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", NO_NAMES)
@@ -882,6 +889,27 @@ def test_a_feature_that_tells_a_protected_column_is_named(tmp_path, capsys):
     write_csv(tmp_path / "p.csv", columns)
     said = "feature 'form' tells the protected 'sex' in 100.0% of the rows"
     assert any(said in text for text in init(tmp_path, "p.csv", capsys)["cautions"])
+    # Where answers lack in both columns, that tells nothing of who somebody is.
+    lacking = [None] * 20
+    asian, session = pa.chunked_array([[1] * 4 + [0] * 276 + lacking]), pa.chunked_array([[1, 2] * 140 + lacking])
+    assert not tells_groups("session", session, {"asian": groups_of(asian)})
+    (said,) = tells_groups(
+        "copy", asian, {"asian": groups_of(asian), "lacking": groups_of(pa.chunked_array([lacking * 15]))}
+    )
+    assert said.startswith("feature 'copy' tells the protected 'asian' in 100.0% of the rows")
+
+
+def test_a_class_of_few_rows_is_in_every_fold_or_told():
+    rows = np.random.default_rng(0).permutation(240)  # the order in which rows are put into folds
+    for n_positive in (3, 2, 0):
+        y = np.zeros(240, int)
+        y[rows[[0, 3, 6][:n_positive]]] = 1
+        guesses = guess_roles(pa.table({"a": [1.5, 2.5, 4.5] * 80, "y": [0, 1] * 120}), None, "t.csv")
+        train = pa.table({"a": [1.5, 2.5, 4.5] * 80, "y": y})
+        plain = proposals.propose(train, guesses)[0]
+        told = [text for text in proposals.doubts(train, guesses, plain) if "fold" in text]
+        few = f"{n_positive} training rows of the rarer class are too few for 3 folds"
+        assert (plain is None) == (n_positive < 3) == bool(told) and all(text.startswith(few) for text in told)
 
 
 @pytest.mark.usefixtures("one_setting")
@@ -965,6 +993,20 @@ def test_a_target_is_none_of_several_columns_for_one_value_nor_a_word_with_a_y()
     assert guesses.why_target.startswith("the last column with two values") and guesses.target == "state_1"
     del table["state_1"]  # of columns for the values of one a target is guessed where there is no other
     assert guess_roles(pa.table(table), None, "columns.csv").target == "grade_high"
+    # A number or a capital letter ends what their names have in common, as a sign does.
+    for names in (("grade1", "grade2", "grade3"), ("gradeLow", "gradeMid", "gradeHigh")):
+        columns = {name: [int(row % 3 == number) for row in range(60)] for number, name in enumerate(names)}
+        table = {"x": [3, 1, 4, 1, 5] * 12, "e": [0, 1] * 30, **columns}
+        assert guess_roles(pa.table(table), None, "t.csv").target == "e"
+        assert {*guess_roles(pa.table(table), names[2], "t.csv").ignore} == {*names[:2]}
+    # The first value is often left out; beside these, `d81educ` is another thing.
+    year = np.random.default_rng(0).integers(80, 85, 400)
+    columns = {f"d{number}": (year == number).astype(int) for number in range(81, 85)}
+    table = {"d81educ": year % 7 / 2, "x": np.arange(400) % 7, "e": [0, 1] * 200, **columns}
+    assert guess_roles(pa.table(table), None, "t.csv").target == "e"
+    assert {*guess_roles(pa.table(table), "d84", "t.csv").ignore} == {"d81", "d82", "d83", "d81educ"}
+    rare = {f"rare{number}": [int(row == 70 * number) for row in range(400)] for number in range(4)}  # apart by chance
+    assert guess_roles(pa.table({"x": np.arange(400) % 7, "e": [0, 1] * 200, **rare}), None, "t.csv").target == "rare3"
     guesses = guess_roles(pa.table({"x": [*range(60)], "y": [0, 1] * 30, "z_1": [0, 0, 1] * 20}), None, "columns.csv")
     assert guesses.target == "y"
 

@@ -172,6 +172,7 @@ def test_labels_of_every_kind(tmp_path, labels, positive):
         (["a", None], "a", r"the target 'y' is missing in 1 of 2 row\(s\) looked at, the first is row 1"),
         ([0.0, float("nan")], 1.0, r"the target 'y' holds numbers that are not finite"),
         ([[1], [2]], 1, r"the target 'y' holds list"),
+        ([0.7, 1.0], 0.7, r"the target 'y' holds 2 different values, such as 0\.7, 1\.0\. A class is"),
     ],
 )
 def test_labels_that_cannot_be_used(tmp_path, labels, positive, message):

@@ -70,7 +70,7 @@ def check_features(
 
     # The key that made a column a feature.
     place = ("data", "features") if goals.data.features is not None else ("data",)
-    protected = {name: codes_of(train[name]) for name in goals.data.protected if name in train.column_names}
+    protected = {name: groups_of(train[name]) for name in goals.data.protected if name in train.column_names}
     others = {f"the {part} rows": table for part, table in parts.items() if part != "train"}
     others |= {f"external data set {name!r}": table for name, table in external.items()}
     columns = {where: {*table.column_names} for where, table in others.items()}
@@ -112,9 +112,12 @@ def check_features(
 
 
 def tells_groups(name: str, column: pa.ChunkedArray, protected: Mapping[str, Ints]) -> list[str]:
-    """Which protected columns, given as codes, a feature tells: the model then uses them without seeing them."""
+    """Which protected columns, given by `groups_of`, a feature tells: the model then uses them without seeing them."""
     codes = codes_of(column)
-    shares = {other: _share_told(codes, groups, 0.98) for other, groups in protected.items()}
+    known = {other: groups >= 0 for other, groups in protected.items()}
+    shares = {
+        other: _share_told(codes[known[other]], groups[known[other]], 0.98) for other, groups in protected.items()
+    }
     return [
         f"feature {name!r} tells the protected {other!r} in {share:.1%} of the rows, so the model knows it nearly as "
         "well as if it saw it"
@@ -231,8 +234,12 @@ def first_texts(column: pa.ChunkedArray) -> tuple[list[str], bool]:
 
 
 def names_rows(name: str, distinct: int, n_rows: int) -> bool:
-    """Whether a column is an identifier by its name, of one row or of somebody who has several; of at least 50 rows."""
-    return ID_NAME.search(name) is not None and n_rows >= 50 and distinct >= 0.1 * n_rows
+    """Whether a column is an identifier by its name, of one row or of somebody who has several; of at least 50 rows.
+
+    Somebody may have many rows where the name says nothing else; `plot_id` of few values may be a word to learn from.
+    """
+    least = 10 if name.casefold() == "id" else 0.1 * n_rows
+    return ID_NAME.search(name) is not None and n_rows >= 50 and distinct >= least
 
 
 def numbers_rows(column: pa.ChunkedArray) -> bool:
@@ -258,29 +265,46 @@ def codes_of(column: pa.ChunkedArray) -> Ints:
     return codes
 
 
+def groups_of(column: pa.ChunkedArray) -> Ints:
+    """The same codes, -1 for missing values: that a row has no group says nothing of who it is."""
+    groups: Ints = np.where(column.is_null().to_numpy(), -1, codes_of(column))
+    return groups
+
+
 def one_hot_siblings(table: pa.Table, name: str, fewest: int = 2) -> list[str]:
     """The columns, at least so many, that hold the other values of what a column holds one value of: names that start
-    like its own, and exactly one 1 among them and it in every row, of at least 50."""
+    like its own, a number behind that where it has one, and one 1 among them in a row (see `_are_one_hot`), of at least
+    50 rows."""
     if table.num_rows < 50:
         return []
-    for end in reversed([match.end() for match in re.finditer(r"[\W_]", name)]):
+    # Behind the signs between words, before a number at the end (`grade4`), and where small letters end (`gradeHigh`).
+    ends = re.finditer(r"[\W_]|(?<=[^\W\d_])(?=\d+$)|(?<=[a-z])(?=[A-Z])", name)
+    for end in reversed([match.end() for match in ends]):
         columns = [other for other in table.column_names if other.startswith(name[:end])]
+        if name[end:].isdecimal():
+            columns = [other for other in columns if other[end:].isdecimal()]
         if len(columns) > fewest and _are_one_hot(table, columns):
             return [other for other in columns if other != name]
     return []
 
 
 def _are_one_hot(table: pa.Table, columns: Sequence[str]) -> bool:
-    """Whether every row has exactly one 1 among these columns; the first one that has another number ends the look."""
-    total = np.zeros(table.num_rows, dtype=np.int64)
+    """Whether every row has exactly one 1 among these columns; the first one that has another number ends the look.
+
+    Of three columns or more also where some rows have none, as one value is often left out: at most one, where columns
+    that have nothing to do with each other would have two in 20 rows or more (none then has a chance of exp(-20)).
+    """
+    total, counts = np.zeros(table.num_rows, dtype=np.int64), []
     for name in columns:
         ones = _ones(table[name])
         if ones is None:
             return False
         total += ones
+        counts.append(int(ones.sum()))
         if total.max() > 1:
             return False
-    return bool(total.min() == 1)
+    both = (sum(counts) ** 2 - sum(count**2 for count in counts)) / (2 * len(total))
+    return bool(total.min() == 1) or (len(columns) > 2 and both >= 20)
 
 
 def _ones(column: pa.ChunkedArray) -> Ints | None:
@@ -322,7 +346,7 @@ def _share_told(codes: Ints, groups: Ints, least: float) -> float | None:
 
     None also where the codes are many, or where the commonest of all groups tells half as much beyond itself.
     """
-    if codes.max() >= len(codes) / 10:
+    if not len(codes) or codes.max() >= len(codes) / 10:
         return None
     # Pairs of code and group as one number, so that one count serves all; then the largest count of each code.
     width = int(groups.max()) + 1

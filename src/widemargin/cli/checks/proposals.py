@@ -24,6 +24,7 @@ from widemargin._text import column_names, listing
 from widemargin.cli.checks.column_checks import (
     codes_of,
     few_rows,
+    groups_of,
     several_spellings,
     stands_for_none,
     tells_groups,
@@ -300,7 +301,7 @@ def doubts(table: pa.Table, guesses: Guesses, plain: PlainModel | None) -> list[
         for text in (several_spellings(table[name]), stands_for_none(table[name], is_target=name == guesses.target))
         if text
     ]
-    protected = {name: codes_of(table[name]) for name in guesses.protected}
+    protected = {name: groups_of(table[name]) for name in guesses.protected}
     for name in guesses.features:
         said += [
             f"{text}: name it in data.protected or data.ignore" for text in tells_groups(name, table[name], protected)
@@ -311,10 +312,16 @@ def doubts(table: pa.Table, guesses: Guesses, plain: PlainModel | None) -> list[
         for name in guesses.protected
         if (share := tells_target(table[name], labels)) is not None
     ]
-    least = int(np.unique(labels, return_counts=True)[1].min())
+    counts = np.unique(labels, return_counts=True)[1]
+    least = int(counts.min()) if len(counts) > 1 else 0  # of two rows, both may be held out
     if text := few_rows(labels, len(guesses.features)):
         said.append(text)
-    if plain is None:
+    if plain is None and least < OPTIONS.folds:
+        said.append(
+            f"{least} training rows of the rarer class are too few for {OPTIONS.folds} folds, so C is not chosen and "
+            "no rule is proposed. Give more rows of it"
+        )
+    elif plain is None:
         said.append(
             f"no model could be fitted to folds of these rows within {OPTIONS.seconds:g} seconds, so C is not chosen "
             "and no rule is proposed. Give more rows, or fewer columns"
@@ -395,7 +402,9 @@ class _Trials:
 
     def __init__(self, rows: pa.Table, guesses: Guesses, C: float, numbers: Numbers, X: Any) -> None:
         self._rows, self._guesses, self._C, self._numbers, self._X = rows, guesses, C, numbers, X
-        self._labels, self._fold = rows[guesses.target].to_numpy(), np.arange(rows.num_rows) % OPTIONS.folds
+        self._labels, self._fold = rows[guesses.target].to_numpy(), np.arange(rows.num_rows)
+        # A rare class is in every fold, lest the rows of the others hold one class alone.
+        self._fold[np.argsort(self._labels, kind="stable")] = np.arange(rows.num_rows) % OPTIONS.folds
         self._plain = self._decided(None)
 
     def _decided(self, goal: Goal | None) -> npt.NDArray[Any]:

@@ -55,7 +55,7 @@ PROTECTED = {
     "kjønn køn sukupuoli pohlavi cinsiyet пол 性別 性别 성별",
     "race": "race* racial* ethn* *ethnicity etni* *black* african* afam aframer* caucasian* hisp* *hisp *hispanic* "
     "latino* latina* nonwhite* nwhite aian nhpi islander* rac1* tribe* tribal* ancestry "
-    "raza raca razza rasse aborig* indigen* skin* caste раса 民族 种族 人種 인종 민족",
+    "raza raca razza rasse aborig* indigen* skin skincol* skinton* caste раса 民族 种族 人種 인종 민족",
     "age": "age ages agep agea agegr* agecat* ageband agerange ageyrs edad idade leeftijd altersgruppe altersklasse "
     f"senior seniors wiek ålder vek yas возраст* 年齢* 年龄* 나이 연령* {BIRTH}",
     "religion": "relig* faith konfession geloof catholic* protestant* muslim* islam islamic jewish hindu* wyznanie "
@@ -64,7 +64,7 @@ PROTECTED = {
     "nationality": "national* nacional* nazional* citizen* foreign* immigr* migra* native* nativity birthplace "
     "staatsang* *auslander* auslaender* etrang* extranj* estrang* stranier* "
     "cittadinanza medborg* obywatel* narodowosc гражданство национальность uyruk 国籍 국적",
-    "family": "marit* marst* *marr *marri* marry widow* divorc* pregnan* familienstand schwanger* enceinte "
+    "family": "marit* marst* *marr *marri* maried marry widow* divorc* pregnan* familienstand schwanger* enceinte "
     "embaraz* gestante gravid* zwanger*",
     "orientation": "orientation lgbt*",
     "service": "veteran*",
@@ -107,7 +107,9 @@ DENYING = {"not", "no", "non", "never", "nicht", "kein", "keine", "pas", "nao", 
 """Words in a target's name that turn a benefit into a harm, and a harm into a benefit."""
 SAMPLING = "fnlw* weights perw* *pspw* dw*ght pw*ght anw*ght final*w* fin*wt* samp*w* survey*w* *design*w* ipw*"
 """Words of weights by which rows were sampled; a weight without more may be one."""
-SIZES = "height* hgt ht length* bmi waist* wing* size* gestat* weeks litter* gained stature* tall* groesse* taille"
+SIZES = """
+height* hgt ht length* bmi waist* wing* size* gestat* weeks litter* gained stature* tall* groesse* taille
+body* bone* fat horsepower displacement mpg"""
 """Words of columns beside which a weight is one that a scale shows."""
 EARLIER = {
     "deployed", "old", "earlier", "current", "previous", "baseline", "prediction", "predicted", "decision",

@@ -169,16 +169,17 @@ def labels_of(
             f"{where}: the target {target!r} holds numbers that are not finite. Use two words or two numbers"
         )
     classes = np.unique(values).tolist()
-    if positive is None:
-        if len(classes) > MOST_CLASSES or (values.dtype.kind == "f" and (values != np.round(values)).any()):
-            raise DataError(
-                f"{where}: the target {target!r} holds {len(classes)} different values, such as "
-                f"{', '.join(map(repr, classes[:5]))}. A class is a word or a whole number, and there are at most "
-                f"{MOST_CLASSES}. Cut numbers into classes, or name another column"
-            )
-        return values
-    if len(classes) > 2:
+    if positive is not None and len(classes) > 2:
         raise third_class(block, target, values, classes)
+    # Estimators refuse numbers that are not whole, of two values too.
+    if len(classes) > MOST_CLASSES or (values.dtype.kind == "f" and (values != np.round(values)).any()):
+        raise DataError(
+            f"{where}: the target {target!r} holds {len(classes)} different values, such as "
+            f"{', '.join(map(repr, classes[:5]))}. A class is a word or a whole number, and there are at most "
+            f"{MOST_CLASSES}. Cut numbers into classes, or name another column"
+        )
+    if positive is None:
+        return values
     # To Python 1, 1.0 and True are equal; in a goals file they are different labels.
     if len(classes) == 2 and not any(type(positive) is type(value) and positive == value for value in classes):
         raise DataError(
