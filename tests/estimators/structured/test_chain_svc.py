@@ -71,6 +71,8 @@ def test_bad_input():
     X, Y = sequences(5)
     with pytest.raises(DataError, match="sequence 1 has shape"):
         ChainSVC().fit([X[0], X[1][:0], *X[2:]], Y)
+    with pytest.raises(DataError, match=r"sequence 0 has shape \(3,\): give a matrix"):
+        ChainSVC().fit(pd.DataFrame(X[0], columns=["a", "b", "c"]), Y[0])
     with pytest.raises(DataError, match="sequence 0 holds NaN"):
         ChainSVC().fit([X[0] * np.nan, *X[1:]], Y)
     with pytest.raises(DataError, match=r"example 2 has . steps, its label"):

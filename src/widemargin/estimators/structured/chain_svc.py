@@ -143,7 +143,8 @@ class ChainSVC(ReadyMadeSVM):
         """
         if y is None:
             raise DataError("ChainSVC requires y to be passed, but the target y is None: give labels.")
-        sequences, y = [_steps(x, f"sequence {i}") for i, x in enumerate(X)], as_examples(y)
+        X, y = as_examples(X), as_examples(y)
+        sequences = [_steps(x, f"sequence {i}") for i, x in enumerate(X)]
         known = [~_unknown(states) for states in y]
         if not all(map(np.all, known)):
             if [len(part) for part in known] != [x.shape[0] for x in sequences]:
@@ -233,7 +234,7 @@ class ChainSVC(ReadyMadeSVM):
 
     def _potentials(self, X: Examples) -> Iterator[Floats]:
         """Potentials of checked sequences."""
-        for i, x in enumerate(X):
+        for i, x in enumerate(as_examples(X)):
             steps = _steps(x, f"sequence {i}")
             if steps.shape[1] != self.n_features_in_:
                 raise DataError(f"sequence {i} has {steps.shape[1]} columns; the model knows {self.n_features_in_}.")

@@ -200,8 +200,8 @@ def _solve_tails(recorder: RiskRecorder, point: Floats, max_iter: int) -> Smooth
             counted = mean + (parts * u).sum(axis=0)
             least, value, gap = 1e-3 * recorder.tol * recorder.primal, recorder.primal, recorder.gap
             done = recorder.certify(point, scores, counted / counted.sum(), sigma)
-            # Where ten full steps at the least mu moved neither the value nor the gap, rounding leaves the rest. Steps by
-            # conjugate gradients are not exact, so one alone says nothing.
+            # Where ten full steps at the least mu moved neither the value nor the gap, rounding leaves the rest. One
+            # alone says nothing, as steps by conjugate gradients are not exact.
             at_rest = mu == least and length == 1.0 and value - recorder.primal <= least and recorder.gap > 0.5 * gap
             idle = idle + 1 if at_rest else 0
             if done or idle >= 10 or recorder.n_iter >= max_iter or budget.exhausted:
