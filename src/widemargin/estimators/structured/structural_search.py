@@ -223,7 +223,8 @@ def structural_search(
     cv : int, splitter or iterable, default=3
         Number of folds, shuffled; or what scikit-learn's `check_cv` takes.
     patience : int, default=2
-        A path ends after that many C without a better score: large C take the longest, and overfit.
+        A path ends after that many C without a better score, two at least where no score was better than the first:
+        large C take the longest, and overfit.
     time_budget : float, optional
         Seconds after which the best cell so far is taken.
     callbacks : sequence of callable, optional
@@ -360,9 +361,9 @@ class PathSearch:
             since = 0 if top > best + self._worth else since + int(risen or top < best)
             risen |= -math.inf < best < top
             best = max(best, top)
-            # The first models may predict hardly any label, and the second score less than the first: until scores have
-            # risen, one dip more is needed.
-            if since >= patience + int(not risen):
+            # The first models may predict hardly any label, and the second score less than the first: one dip says
+            # nothing before scores have risen.
+            if since >= (patience if risen else max(patience, 2)):
                 return
 
     def fold_scores(
