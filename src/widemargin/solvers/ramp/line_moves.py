@@ -46,7 +46,7 @@ class MoveOptions:
         tables of words do), and lines along single ones were measured to be better.
     small : int
         Rows times features up to which lines are as many; on larger tables they are fewer. With a tenth of this limit
-        132 goals on real tables beyond that tenth ended at training errors higher by .0017 (standard error .0002), as
+        128 goals on real tables beyond that tenth ended at training errors higher by .0017 (standard error .0002), as
         soon, and on new rows, at the bound, lower by .0009 (.0007).
     entries : float
         Entries that the moves from one candidate may look at there, in passes over the features.
