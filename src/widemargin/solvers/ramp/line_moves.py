@@ -44,10 +44,12 @@ class MoveOptions:
     any_direction : int
         Features up to which half of the lines go along any direction. Of more features a few act at a time (those of
         tables of words do), and lines along single ones were measured to be better.
-    small : int
-        Rows times features up to which lines are as many; on larger tables they are fewer. With a tenth of this limit
-        128 goals on real tables beyond that tenth ended at training errors higher by .0017 (standard error .0002), as
-        soon, and on new rows, at the bound, lower by .0009 (.0007).
+    small, copied : int
+        Rows times features, of which a line moves along so many at most, up to which lines are as many; and entries, as
+        those of dense rows are copied then. On larger tables lines are fewer. Counting all features in place of at most
+        20, 128 goals on real tables of 3,300 to 20,000 rows ended at training errors higher by .0017 (standard error
+        .0002), as soon, and on new rows, at the bound, lower by .0009 (.0007). On 100,000 drawn rows and more as many
+        lines doubled the time, and gained .0002.
     entries : float
         Entries that the moves from one candidate may look at there, in passes over the features.
     most_fixed : int
@@ -80,7 +82,8 @@ class MoveOptions:
     walk_of_few: int = 1000
     few_rows: int = 12_000
     any_direction: int = 20
-    small: int = 10_000_000
+    small: int = 1_000_000
+    copied: int = 10_000_000
     entries: float = 0.5
     most_fixed: int = 11
     near: int = 30
@@ -239,7 +242,7 @@ class Columns:
 
     def __init__(self, rows: RowBlocks, fit_intercept: bool) -> None:
         n, d = rows.n_rows, rows.n_features
-        self.small = n * (d + 1) <= OPTIONS.small
+        self.small = n * (min(d, OPTIONS.any_direction) + 1) <= OPTIONS.small and n * (d + 1) <= OPTIONS.copied
         self.any_direction = self.small and d <= OPTIONS.any_direction
         self.n_stored, self.n_features, self.bias = rows.n_stored, d, -1.0 if fit_intercept else 0.0
         # Lines in any direction are products with all features at once, and need them dense, by column. Of large tables
