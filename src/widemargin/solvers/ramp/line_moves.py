@@ -45,11 +45,11 @@ class MoveOptions:
         Features up to which half of the lines go along any direction. Of more features a few act at a time (those of
         tables of words do), and lines along single ones were measured to be better.
     small, copied : int
-        Rows times features, of which a line moves along so many at most, up to which lines are as many; and entries, as
-        those of dense rows are copied then. On larger tables lines are fewer. Counting all features in place of at most
-        20, 128 goals on real tables of 3,300 to 20,000 rows ended at training errors higher by .0017 (standard error
-        .0002), as soon, and on new rows, at the bound, lower by .0009 (.0007). On 100,000 drawn rows and more as many
-        lines doubled the time, and gained .0002.
+        Rows times features, of these `any_direction` at most, up to which as many lines are tried; and rows times all
+        features, as the entries of dense rows are copied then. On larger tables lines are fewer. Where all features
+        counted for the first limit, 128 goals on real tables of 3,300 to 20,000 rows ended at training errors higher by
+        .0017 (standard error .0002), as soon, and on new rows, at the bound, lower by .0009 (.0007). As many lines on
+        100,000 drawn rows and more doubled the time and gained .0002.
     entries : float
         Entries that the moves from one candidate may look at there, in passes over the features.
     most_fixed : int
