@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
@@ -45,6 +46,11 @@ class Prepared:
     def reduced(self) -> bool:
         """Whether the model is no SVM but trained by `GoalReduction`: trees, or more than two classes."""
         return self.goals.model.learner == "trees" or len(np.unique(np.asarray(self.data.rows["train"].y))) > 2
+
+    @cached_property
+    def classes(self) -> npt.NDArray[Any]:
+        """Those of all parts: a rare one may be in one part alone, and be predicted in another."""
+        return np.unique(np.concatenate([rows.y for rows in self.data.rows.values()]))
 
     @property
     def plain_name(self) -> str | None:

@@ -114,10 +114,7 @@ def check_features(
 def tells_groups(name: str, column: pa.ChunkedArray, protected: Mapping[str, Ints]) -> list[str]:
     """Which protected columns, given by `groups_of`, a feature tells: the model then uses them without seeing them."""
     codes = codes_of(column)
-    known = {other: groups >= 0 for other, groups in protected.items()}
-    shares = {
-        other: _share_told(codes[known[other]], groups[known[other]], 0.98) for other, groups in protected.items()
-    }
+    shares = {other: _share_told(codes, groups, 0.98) for other, groups in protected.items()}
     return [
         f"feature {name!r} tells the protected {other!r} in {share:.1%} of the rows, so the model knows it nearly as "
         "well as if it saw it"
@@ -344,8 +341,10 @@ def tells_target(column: pa.ChunkedArray, labels: npt.NDArray[Any], *, least: fl
 def _share_told(codes: Ints, groups: Ints, least: float) -> float | None:
     """Share of the rows whose group is the commonest among the rows of the same code, where it is at least so large.
 
-    None also where the codes are many, or where the commonest of all groups tells half as much beyond itself.
+    Rows of the group -1 are left out. None also where the codes are many, or where the commonest of all groups tells
+    half as much beyond itself.
     """
+    codes, groups = codes[groups >= 0], groups[groups >= 0]
     if not len(codes) or codes.max() >= len(codes) / 10:
         return None
     # Pairs of code and group as one number, so that one count serves all; then the largest count of each code.

@@ -139,8 +139,8 @@ def guess_roles(
         if not _is_target(table[target].drop_null(), most=MOST_NAMED):
             n_values = pc.count_distinct(table[target]).as_py()
             fact, cure = f"{n_values} values", "Cut numbers into classes, join words, or name another column"
-            numbers = _values(table[target], MOST_NAMED) or [] if pa.types.is_floating(table[target].type) else []
-            if in_parts := [value for value in numbers if not value.is_integer()]:
+            numbers = _values(table[target], MOST_NAMED) or []
+            if in_parts := [value for value in numbers if isinstance(value, float) and not value.is_integer()]:
                 fact = f"numbers that are not whole, such as {in_parts[0]!r}"
             if n_values == 1:
                 fact, cure = f"1 value, {pc.min_max(table[target])['min'].as_py()!r}", "Add rows of another one"

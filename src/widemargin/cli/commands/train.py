@@ -223,11 +223,9 @@ def _report(
     goals, rows = prepared.goals, prepared.data.rows[part]
     goal = goals.goal_for(part)
     used = {name: prepared.data.external[name] for name in goal.sources}
-    # A rare one of several classes may be in one part alone, and a model of the training rows may predict it elsewhere.
-    classes = np.unique(np.concatenate([content.y for content in prepared.data.rows.values()]))
     return audit(
         {name: labels[name] for name in (None, *used)}, goal, y=rows.y, sample_weight=rows.sample_weight,
-        populations=rows.populations, pos_label=goals.data.positive, classes=classes, abstain=goals.abstain,
+        populations=rows.populations, pos_label=goals.data.positive, classes=prepared.classes, abstain=goals.abstain,
         confidence=confidence, data_name=PART_NAMES[part], external=as_external(used), baselines=facts,
     )  # fmt: skip
 

@@ -178,6 +178,11 @@ class Goal(Keyed):
         return any(rate.definition.counts_decisions for rate in self._rates)
 
     @property
+    def limits_decisions(self) -> bool:
+        """Whether it asks how many rows are decided, as the number of decisions below `selective_error` does not."""
+        return any(rate.definition.counts_decisions and not rate.definition.is_count for rate in self._rates)
+
+    @property
     def _rates(self) -> list[Rate]:
         """Those of the objective and of constraints that are no bundles."""
         plain = [entry for entry in self.constraints if isinstance(entry, Constraint)]

@@ -225,10 +225,7 @@ def _of_abstention(tied: TiedGoal, undecided: float) -> list[str]:
     n_rows = tied.sources[0].n_rows
     if undecided >= 1.0 - TOLERANCE:
         return [f"the model abstains on all of the {n_rows} rows."]
-    objective, asked = tied.goal.objective, [item.constraint for item in tied.constraints]
-    rates = [rate.definition for measured in (objective, *asked) for rate in measured.rates]
-    # Numbers of decisions stand below the line of `selective_error`, which asks nothing about how many there are.
-    if undecided <= 0.5 or any(rate.counts_decisions and not rate.is_count for rate in rates):
+    if undecided <= 0.5 or tied.goal.limits_decisions:
         return []
     cure = "Minimise abstention_rate(), or ask for decision_rate() >= 0.8, say"
     return [f"the model leaves {undecided:.0%} of the {n_rows} rows undecided, which the goal does not limit. {cure}."]

@@ -186,7 +186,7 @@ def _solve_tails(recorder: RiskRecorder, point: Floats, max_iter: int) -> Smooth
     parts = (weights / tails)[:, None] * share  # what a row of each tail counts where u is 1
     # At first u = tail for every row, which weighs all losses alike: inside the box, and `sum_i p_i u_i = tail`.
     u = np.repeat(tails[:, None], len(share), axis=1)
-    scores, mu, length, idle, done = problem.scores(point), 0.0, 1.0, 0, False
+    scores, mu, least, length, idle, done = problem.scores(point), 0.0, np.inf, 1.0, 0, False
 
     def u_of(losses: Floats) -> Floats:
         """Where the barrier, linearised at u, puts u for other losses, with the best theta."""
@@ -198,7 +198,7 @@ def _solve_tails(recorder: RiskRecorder, point: Floats, max_iter: int) -> Smooth
         while True:
             losses, sigma, bend = problem.loss.derivatives(y * scores)
             counted = mean + (parts * u).sum(axis=0)
-            least, value, gap = 1e-3 * recorder.tol * recorder.primal, recorder.primal, recorder.gap
+            value, gap = recorder.primal, recorder.gap
             done = recorder.certify(point, scores, counted / counted.sum(), sigma)
             # Where ten full steps at the least mu moved neither the value nor the gap, rounding leaves the rest. One
             # alone says nothing, as steps by conjugate gradients are not exact.
@@ -210,7 +210,8 @@ def _solve_tails(recorder: RiskRecorder, point: Floats, max_iter: int) -> Smooth
             # short step means that the point is far from the central path, so mu stays. Below a thousandth of the
             # tolerance a smaller mu changes nothing that counts.
             mu = mu * (0.15 if length > 0.8 else 0.4 if length > 0.4 else 1.0) or 0.1 * recorder.primal
-            mu = max(mu, 1e-3 * recorder.tol * recorder.primal)
+            least = 1e-3 * recorder.tol * recorder.primal
+            mu = max(mu, least)
             barrier = mu * tails[:, None] * (1.0 / (1.0 - u) - 1.0 / u)
             give = 1.0 / (mu * tails[:, None] * (1.0 / u**2 + 1.0 / (1.0 - u) ** 2))  # how far u moves with a loss
             pull = parts * give
