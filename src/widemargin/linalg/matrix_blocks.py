@@ -353,9 +353,10 @@ class _DenseRows:
 
         def add_stripe(rows: Reals, left: int, right: int) -> None:
             # A stripe from the diagonal on: together the stripes are the upper triangle, and no product is made twice.
-            part = rows[:, left:right].T @ rows[:, left:]
-            stripe = gram.T[left:right, left:]
-            add(stripe, part, out=stripe)
+            mine = rows[:, left:right]
+            for others, place in ((mine, slice(left, right)), (rows[:, right:], slice(right, d))):
+                stripe = gram.T[left:right, place]
+                add(stripe, mine.T @ others, out=stripe)
 
         for rows, root in self.chunks(band[first:last]):
             if room is not None and rows.shape[0] >= d:
