@@ -155,6 +155,18 @@ def test_defaults_and_settings():
 
 
 @pytest.mark.parametrize(
+    ("most", "least"),
+    [
+        ("maximize recall()", "minimize 1 - recall()"),
+        ("maximise accuracy() - 0.5 * false_positive_rate()", "minimize 1 - accuracy() + 0.5 * false_positive_rate()"),
+        ("maximize recall() subject to positive_rate() <= 0.2", "minimize 1 - recall()\nsubject to positive_rate() <= 0.2"),
+    ],
+)
+def test_the_most_of_a_rate_is_the_least_of_its_complement(most, least):
+    assert str(Goal.parse(most)) == str(Goal.parse(least))
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "minimize error_rate() subject to recall() >= 0.5 subject to even: precision() >= 0.8",
@@ -225,7 +237,8 @@ def test_wrong_names_from_outside(wrong):
         ("minimize", "one expression"),
         ("minimize recall() - recall()", "constant"),
         ("minimize recall()\nminimize recall()", "line 2: .*a second objective; line 1 has one"),
-        ("maximize recall()", "minimize 1 - recall"),
+        ("maximize precision()", "the objective holds the ratio"),
+        ("maximize recall()\nminimize recall()", "line 2: .*a second objective; line 1 has one"),
         ("subjct to recall() >= 0.5", "no statement. Did you mean 'subject'"),
         ("subject recall() >= 0.5", "write subject to"),
         ("minimize error_rate()\nsubject to\nminimize recall()", "line 2: "),

@@ -62,6 +62,7 @@ _NO_TOKENS = {
     "unknown": "unexpected character {0!a}.",
 }
 _MINIMIZE = ("minimize", "minimise")
+_MAXIMIZE = ("maximize", "maximise")
 _HEADINGS = (["subject", "to"], ["subject", "to", ":"])  # the constraint stands on the next line
 _SETTINGS: dict[str, Callable[[object], object]] = {"min_rows": checked_min_rows, "on_small": checked_on_small}
 
@@ -301,28 +302,28 @@ class _Reader:
             if before != population or (name in self.convert.populations and name not in self.outside):
                 raise GoalError(f"the population {shown(name)} is defined twice.")
             self.convert.populations[name] = population
-        elif word in _MINIMIZE:
+        elif word in _MINIMIZE + _MAXIMIZE:
             if self.objective_line:
                 line = self.objective_line
                 raise GoalError(f"a second objective; line {line} has one. Add them up in one statement.")
-            value = self.convert.expression(_body(statement, 1, "minimize takes one expression.").args[0])
+            value = self.convert.expression(_body(statement, 1, f"{word} takes one expression.").args[0])
             if not isinstance(value, Expression):
-                raise GoalError(f"the objective {value} is constant, there is nothing to minimise.")
+                raise GoalError(f"the objective {value} is constant, there is nothing to {word}.")
             self.build(value)  # refuses ratios here, where the line is known
-            self.objective, self.objective_line = value, statement.line
+            # The largest recall is the smallest distance from what a recall can be at most, `1 - recall()`.
+            self.objective = value.range[1] - value if word in _MAXIMIZE else value
+            self.objective_line = statement.line
         elif word == "subject" and len(tokens) > 1 and tokens[1].text == "to":
             self._constrain(statement, 3 if tokens[2:] and tokens[2].text == ":" else 2)
-        elif word in ("maximize", "maximise"):
-            raise GoalError("maximize is not known; minimize the complement, such as minimize 1 - recall().")
         elif word in ("subject", "subjectto", "s"):
             raise GoalError("write subject to, as two words.")
         elif len(tokens) > 1 and tokens[1].kind == "operator":  # one more constraint below `subject to`
             self._constrain(statement, 0)
         else:
-            close = suggestion(word, [*_MINIMIZE, "subject", "min_rows", "on_small"]) if word else ""
+            close = suggestion(word, [*_MINIMIZE, *_MAXIMIZE, "subject", "min_rows", "on_small"]) if word else ""
             raise GoalError(
                 f"this is no statement.{close} Statements are: name = population(...), name = external(), "
-                'minimize ..., subject to ..., min_rows = 30, on_small = "drop".'
+                'minimize ..., maximize ..., subject to ..., min_rows = 30, on_small = "drop".'
             )
 
     def _constrain(self, statement: Statement, start: int) -> None:
