@@ -159,7 +159,10 @@ def test_defaults_and_settings():
     [
         ("maximize recall()", "minimize 1 - recall()"),
         ("maximise accuracy() - 0.5 * false_positive_rate()", "minimize 1 - accuracy() + 0.5 * false_positive_rate()"),
-        ("maximize recall() subject to positive_rate() <= 0.2", "minimize 1 - recall()\nsubject to positive_rate() <= 0.2"),
+        (
+            "maximize recall() subject to positive_rate() <= 0.2",
+            "minimize 1 - recall() subject to positive_rate() <= 0.2",
+        ),
     ],
 )
 def test_the_most_of_a_rate_is_the_least_of_its_complement(most, least):
