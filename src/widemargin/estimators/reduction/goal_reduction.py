@@ -284,7 +284,7 @@ class GoalReduction(ThresholdedModel):
         elif self.randomize:
             self._adopt_lottery(visits)
         else:
-            self._adopt_average(visits, best)
+            self._adopt_average(visits, best if best.met else visits.nearest(best))
         if budget.interrupted:
             self.status_ = "interrupted"
         elif budget.exhausted:
@@ -319,7 +319,7 @@ class GoalReduction(ThresholdedModel):
 
     def _adopt_average(self, visits: Visits, best: Placed) -> None:
         """The best model, or average of two, with its threshold."""
-        met = best.rule.met
+        met = best.met
         self._set_average(visits, best, met=met)
         self.lagrangian_gap_ = max(best.objective - visits.lottery.value, 0.0) if met else np.nan
         scores = [self._direction() * self.estimator_.decision_function(X) for X in visits.fitter.X]

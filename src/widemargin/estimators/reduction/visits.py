@@ -26,6 +26,7 @@ from widemargin.estimators.thresholds.rule import (
     candidates_of,
     judged_rule,
     least_cost,
+    least_loosened,
     tightened_goal,
 )
 from widemargin.goals.binding.tied_goal import TiedGoal
@@ -174,6 +175,15 @@ class Visits:
                 placed.append(self.placed(self.averages[-1]))
         self.lottery = self._solve(highest)
         return min(placed, key=lambda one: one.rank)
+
+    def nearest(self, missed: Placed) -> Placed:
+        """What comes nearest to the bounds in their own units, in place of the best average where that misses some."""
+
+        def best(margins: Floats) -> Placed:
+            return min((self.placed(one, margins) for one in self.averages), key=lambda one: one.rank)
+
+        near = least_loosened(self.tied, best)
+        return missed if near is None else replace(near, rule=replace(near.rule, met=False, gap=np.nan))
 
     def model(self, number: int) -> Any:
         """The model of a visit, fitted to all rows when it is first asked for."""

@@ -3,7 +3,7 @@
 One threshold is found by a sweep over all of them; the others by linear programmes and searches over candidates.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -75,7 +75,7 @@ def tightened_goal(tied: TiedGoal, margins: Floats, *, for_lp: bool = False) -> 
     margins : ndarray of shape (m,)
         In units of `tied.bound`, those of a ratio in its own: "at most a tenth of the decided rows are wrong" becomes
         "at most a twentieth". (Fewer errors than a tenth of the decided rows, by a number, would be a bound that
-        deciding fewer rows soon cannot keep, though their errors are the rarest.)
+        deciding fewer rows soon cannot keep, though their errors are the rarest.) Those below zero loosen the bounds.
     for_lp : bool, default=False
         With coefficients of moderate size, for linear programmes.
     """
@@ -103,7 +103,10 @@ def tightened_goal(tied: TiedGoal, margins: Floats, *, for_lp: bool = False) -> 
         if (ratio := tied.constraints[j].cleared.ratio) is not None:
             alpha, beta = tied.table.weighted(ratio.denominator)
             share = margins[j] / tied.scale[j]
-            gamma[j] = tied.bound[j] / tied.scale[j] - share * ratio.denominator.constant
+            constant = ratio.denominator.constant
+            if share < 0.0:  # as with denominators below: `-a P` becomes `a (W - P)`
+                constant += float((alpha + beta) @ tied.cell_weight)
+            gamma[j] = tied.bound[j] / tied.scale[j] - share * constant
             add(j, share * alpha)
             add(j, -share * beta)
     for below in dict.fromkeys(item.cleared.denominator for item in tied.constraints):
@@ -349,6 +352,32 @@ class MeetsOrNot(Protocol):
 AnyRule = TypeVar("AnyRule", bound=MeetsOrNot)
 
 
+def least_loosened(tied: TiedGoal, search: Callable[[Floats], AnyRule]) -> AnyRule | None:
+    """The rule that a search finds under bounds loosened alike, by as little as it takes, to a half of a hundredth.
+
+    The rule of smallest summed excess is none to keep where a ratio is bounded. `TP >= 0.9 (TP + FP)` is missed by less
+    the fewer rows are called positive, and with one wrong row the precision is 0, where a half may be possible.
+
+    Parameters
+    ----------
+    search : callable
+        Finds a rule under bounds tightened by margins, see `tightened_goal`.
+
+    Returns
+    -------
+    Rule or None
+        None where no ratio is bounded.
+    """
+    if all(item.cleared.ratio is None for item in tied.constraints):
+        return None
+    by, alike = 1.0, np.ones(tied.n_constraints)
+    found = search(-by * alike)
+    for step in 0.5 ** np.arange(1, 9):
+        if (closer := search(-(by - step) * alike)).met:
+            by, found = by - step, closer
+    return found if found.met else None
+
+
 @dataclass(frozen=True)
 class JudgedRule(Generic[AnyRule]):
     """The best rule for some scores, under bounds that may be tightened.
@@ -367,9 +396,14 @@ class JudgedRule(Generic[AnyRule]):
     violation: float
 
     @property
+    def met(self) -> bool:
+        """Whether the rule meets the constraints."""
+        return self.rule.met
+
+    @property
     def rank(self) -> tuple[float, float]:
         """Less violation first, then a lower objective; excesses of rounding count as none."""
-        return (0.0 if self.rule.met else self.violation, self.objective)
+        return (0.0 if self.met else self.violation, self.objective)
 
 
 def judged_rule(

@@ -1,12 +1,13 @@
 """Rows with the scores of an estimator, as the searches over thresholds and offsets take them."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from widemargin._typing import Bools, Floats, Ints
 from widemargin.estimators.thresholds.class_offsets import OffsetRule, best_offset_rule
-from widemargin.estimators.thresholds.rule import Rule, best_rule, by_heart, least_cost
+from widemargin.estimators.thresholds.rule import Rule, best_rule, by_heart, least_cost, least_loosened
 from widemargin.goals.binding.tied_goal import Predictions, TiedGoal
 
 
@@ -41,6 +42,15 @@ class ScoredRows(NamedTuple):
             self.tied, self.scores, self.group, self.n_groups, natural=self.natural, margins=margins,
             randomize=randomize,
         )  # fmt: skip
+
+    def nearest(self, missed: Rule | OffsetRule, randomize: bool) -> Rule | OffsetRule:
+        """What comes nearest to the bounds in their own units, in place of the best rule where that misses some."""
+        near = least_loosened(self.tied, lambda margins: self.best(margins, randomize))
+        if isinstance(missed, OffsetRule):
+            return replace(missed, offsets=near.offsets) if isinstance(near, OffsetRule) else missed
+        if isinstance(near, Rule):
+            return replace(missed, thresholds=near.thresholds, probability=near.probability)
+        return missed
 
     def shares(self, rule: Rule | OffsetRule) -> Predictions:
         """Probability of the positive class for each row of each source; of several classes their numbers."""
