@@ -341,6 +341,17 @@ def test_a_goal_out_of_reach_is_refused_as_unproved(rows):
     assert not kept.goal_report_.passed
 
 
+def test_nearest_model_to_a_precision_predicts_some_rows():
+    """By the excess of `TP >= 0.97 (TP + FP)` a model that calls one wrong row positive would be the nearest."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 2))
+    y = ((X[:, 0] > 0.5) & (X[:, 0] < 2.0) & (rng.random(400) < 0.5)).astype(int)
+    goal = "subject to precision() >= 0.97\nsubject to recall() >= 0.1"
+    with pytest.warns(GoalWarning, match="no model found"):
+        kept = GoalReduction(LogisticRegression(), goal, random_state=0, on_infeasible="warn").fit(X, y)
+    assert kept.status_ == "infeasible" and kept.goal_report_["#1"].rate >= 0.4
+
+
 def test_costs_that_leave_nothing_to_learn(rows):
     """Everybody is to be called positive: no learner can be asked, and none is needed."""
     X, y, _ = rows

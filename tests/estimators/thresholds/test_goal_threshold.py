@@ -377,6 +377,31 @@ def test_nearest_threshold_has_the_least_violation(data):
     assert missed(clf.predict(X) == 1) == pytest.approx(least, abs=1e-12)
 
 
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**6), n=st.integers(6, 40), floor=st.sampled_from([0.0, 0.3]), weighted=st.booleans())
+def test_nearest_threshold_to_a_precision_is_so_in_its_units(seed, n, floor, weighted):
+    """By the excess of `TP >= 0.97 (TP + FP)` one wrong row alone would be nearest, whose precision is 0."""
+    rng = np.random.default_rng(seed)
+    z, y = rng.normal(size=n), (rng.random(n) < 0.5).astype(int)
+    y[np.argmax(z)], y[np.argmin(z)] = 0, 1
+    weight = rng.uniform(0.5, 2.0, n) if weighted else np.ones(n)
+    goal = f"subject to precision() >= 0.97\nsubject to recall() >= {floor}"
+    clf = GoalThresholdClassifier(FirstColumn(), goal, cv="prefit", on_infeasible="warn")
+
+    def missed(said):
+        if not said.any():
+            return 1.97
+        short = 0.97 - np.average(y[said], weights=weight[said])
+        return max(short, floor - np.average(said[y == 1], weights=weight[y == 1]), 0.0)
+
+    least = min(map(missed, all_choices(z)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        clf.fit(z[:, None], y, sample_weight=weight)
+    assert (clf.status_ == "infeasible") == (least > 0.0)
+    assert missed(clf.predict(z[:, None]) == 1) <= least + 0.005
+
+
 class Broken(ClassifierMixin, BaseEstimator):
     """A fitted scorer with unusable scores."""
 
