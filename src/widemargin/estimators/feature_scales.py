@@ -131,7 +131,8 @@ def warn_of_tiny_features(
         return
     X, variance = _some_rows(X)
     if isinstance(X, np.ndarray):
-        largest = np.abs(X - X.mean(axis=0)).max(axis=0)
+        mean = X.mean(axis=0)
+        largest = np.maximum(X.max(axis=0) - mean, mean - X.min(axis=0))
     else:
         largest = np.asarray(abs(X).max(axis=0).todense()).ravel()
     moves, varying = C * n_rows * variance, variance > 0.0
