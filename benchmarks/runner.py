@@ -26,7 +26,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks import recorded, summary
 from benchmarks.cells import table_of
 from benchmarks.machine import PEERS, RESULTS, ROOT, describe, machine, slug, version_of
-from benchmarks.task import Context, Limit, MissingPartError, Parts, Task, modules, tasks_of
+from benchmarks.task import Context, MissingPartError, Parts, Task, modules, tasks_of
 from widemargin.exceptions import MissingDataError
 
 QUICK = ROOT / "out" / "bench-quick"
@@ -88,7 +88,7 @@ def measure(name: str, task: Task, context: Context, folder: Path, parts: Sequen
     """
     about = machine(os.cpu_count() or 1 if task.threads else 1, task.processes)
     place = slug(about)
-    missing = task.lacking() if context.with_peers else list(task.peers)
+    missing = task.lacking()
     if folder.resolve() == RESULTS and missing and recorded.machines(name):
         folder = WITHOUT_PEERS
         print(
@@ -156,8 +156,7 @@ def run_task(
         "script": name, "parts": parts, "commit": about["code"], "date": date, "status": status,
         "exit_code": process.returncode, "seconds": round(seconds, 1), "processor_s": round(processor, 1),
         "machine": about, "message": message, "settings": {"quick": options.quick, "repeats": options.repeats},
-        "ratios": [asdict(item) for item in found if not isinstance(item, Limit)],
-        "limits": [asdict(item) for item in found if isinstance(item, Limit)],
+        "limits": [asdict(item) for item in found],
     })  # fmt: skip
     return Run(name, status, seconds, processor, message)
 

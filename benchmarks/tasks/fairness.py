@@ -11,7 +11,7 @@ import pyarrow as pa
 from sklearn.svm import LinearSVC
 
 from benchmarks.data.sources import OUTCOMES, People, encoded
-from benchmarks.task import Content, Context, Ratio, Row, Table, Task, grouped, quietly
+from benchmarks.task import Content, Context, Limit, Row, Table, Task, grouped, quietly, ratio
 from widemargin import RateConstrainedClassifier
 from widemargin.goals import Goal, Population, col, error_rate, positive_rate
 
@@ -96,10 +96,10 @@ def _fits(content: Content) -> Iterable[Row]:
         yield mine | ({"peer": theirs[0], "times": times[0]} if theirs else {})
 
 
-def _targets(content: Content) -> Iterable[Ratio]:
+def _targets(content: Content) -> Iterable[Limit]:
     for row in _fits(content):
         if "times" in row:
-            yield Ratio(f"{row['data']}, {row['kappa']:g}, processor", OURS, PEER, row["times"], 6.0)
+            yield ratio(f"{row['data']}, {row['kappa']:g}, processor", OURS, PEER, row["times"], 6.0)
 
 
 def _sentences(content: Content) -> Iterable[tuple[str, str]]:

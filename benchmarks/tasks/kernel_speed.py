@@ -17,7 +17,6 @@ from benchmarks.task import (
     Content,
     Context,
     Limit,
-    Ratio,
     Row,
     Table,
     Task,
@@ -95,7 +94,7 @@ def by_solver(content: Content) -> list[Row]:
     return made
 
 
-def _error_targets(content: Content) -> Iterable[Ratio | Limit]:
+def _error_targets(content: Content) -> Iterable[Limit]:
     rows = by_solver(content)
     for row in rows:
         if row["solver"] in ("KernelSVC, tol=None", "sbp, tol=None") and row["rows"] > 1000:
@@ -218,7 +217,7 @@ def _by_cores(content: Content) -> Iterable[Row]:
         yield {"case": case, "solver": solver, "predict_s": best} | fits
 
 
-def _thread_targets(content: Content) -> Iterable[Ratio | Limit]:
+def _thread_targets(content: Content) -> Iterable[Limit]:
     rows = _all_runs(content)
     for (case, count), here in grouped(rows, "case", "threads"):
         wanted = {"a9a": 4.0, "mnist": 4.0}.get(case) if count == 1 else 3.0 if count == 2 else 2.0

@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.linear_model._linear_loss import LinearModelLoss
 
 import widemargin as wm
-from benchmarks.task import Content, Context, Ratio, Row, Table, Task, Timing, ratios
+from benchmarks.task import Content, Context, Limit, Row, Table, Task, Timing, ratios
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.losses.margin import CatoniLoss
 from widemargin.problems.margin_pursuit import MarginPursuitProblem
@@ -111,7 +111,7 @@ def _named(part: str) -> Callable[[Content], Iterable[Row]]:
     ]
 
 
-def _speed_targets(content: Content) -> Iterable[Ratio]:
+def _speed_targets(content: Content) -> Iterable[Limit]:
     yield from ratios("gradient, a9a", content["gradients_ms"], PURSUIT, {LOGISTIC: 1.0})
     seconds = {name: row["ms"] for name, row in content["to_the_optimum"].items()}
     yield from ratios("fit to 1e-6, a9a", seconds, PURSUIT, {LOGISTIC: 1.0})

@@ -30,7 +30,7 @@ SHORT = {
 )
 def test_a_quick_run_writes_its_results(name, tmp_path, capsys):
     task = TASKS[name]
-    context = Context(task, quick=True, with_peers=False)
+    context = Context(task, quick=True)
     assert runner.measure(name, task, context, tmp_path, list(task.parts)) == 0
     (path,) = tmp_path.glob(f"*/{name}.json")
     results = json.loads(path.read_text())
@@ -119,7 +119,7 @@ def test_cells_of_tables():
     columns += " | gone: {x[y]:.2f}"
     text = Table("", lambda _: rows, columns).markdown({})
     cells = [cell.strip() for cell in text.splitlines()[2].strip("|").split("|")]
-    assert cells == ["1.2", "yes", "0.50 ± 0.01", "1 2", "2", "-", "1 2", "-"]
+    assert cells == ["1.2", "yes", "0.50 ± 0.01", "1, 2", "2", "-", "1, 2", "-"]
     assert Table("", "part").markdown({"part": [{"x": 0.12345, "y": "z"}]}).splitlines()[2] == "| 0.1235 | z |"
     assert Table("", "part").markdown({}) == ""
     assert mean_and_error([1.0, 3.0]) == (2.0, 1.0)
