@@ -195,7 +195,6 @@ SOURCES: dict[str, Source] = {
     "digits": lambda folder: load_digits(return_X_y=True),
     "drawn: people of a9a": lambda folder: partial(goal_rows.resampled_task, _a9a(folder)),
     "drawn: dense": lambda folder: goal_rows.dense_task,
-    "drawn: words": lambda folder: goal_rows.text_task,
     "drawn: mixed columns": lambda folder: goal_rows.mixed_task,
     "drawn: heavy columns": lambda folder: goal_rows.heavy_task,
     **{name: lambda folder, make=make: make for name, make in KERNEL_FAMILIES.items()},

@@ -392,7 +392,8 @@ def _task(half: Any, names: Sequence[str]) -> Task:
             "floor": _table(FLOOR),
             "seconds": Table("Mean processor seconds of a fit", _seconds, f"method | {seconds}"),
         },
-        _targets, subject="any model", half=half, peers=("fairlearn", "oxonfair", "error-parity", "fairgbm", "lightgbm"),
+        _targets, subject="any model", half=half,
+        peers=("fairlearn", "oxonfair", "error-parity", "fairgbm", "lightgbm"),
     )  # fmt: skip
 
 
