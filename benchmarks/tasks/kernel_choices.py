@@ -13,7 +13,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
 
 from benchmarks.machine import resident_growth
-from benchmarks.task import Content, Context, Row, Table, Task, Timing, each_fresh, grouped
+from benchmarks.task import Content, Context, Row, Table, Task, each_fresh, grouped
 from benchmarks.tasks._kernels import KernelTask, fit, some, task
 from widemargin import KernelSVC, SBPClassifier, kernel_search
 
@@ -108,30 +108,6 @@ def cached_fit(ctx: Context, size: float) -> Row:
     }  # fmt: skip
 
 
-def algorithms(ctx: Context) -> list[Row]:
-    """The default and the published algorithm at nu = .05, and hard margins, on moons."""
-    make, steps, rows = ctx.load("drawn: moons"), ctx.pick(10_000, 200), []
-    new, labels = make(n=4000, seed=1)
-    noisy, clean = make(n=ctx.pick(2000, 200)), make(n=ctx.pick(1000, 200), noise=0.1)
-    soft: Row = {"nu": 0.05, "gamma": 1.0, "tol": 0.05}
-    published = soft | {"solver_options": {"algorithm": "published"}, "max_iter": steps}
-    cases = {
-        "default, tol=.05": (noisy, soft),
-        "published, 10,000 steps": (noisy, published),
-        "nu = 0, gamma 2": (clean, {"nu": 0.0, "gamma": 2.0, "tol": 0.01, "max_iter": steps}),
-        "nu = 0, gamma 1": (clean, {"nu": 0.0, "gamma": 1.0, "tol": 0.01, "max_iter": steps}),
-    }
-    for name, ((X, y), chosen) in cases.items():
-        run = Timing.of(partial(SBPClassifier(random_state=0, **chosen).fit, X, y))
-        model = run.result
-        rows.append({
-            "way": name, "gap": float(model.gap_), "steps": int(np.max(model.n_iter_)),
-            "values": model.n_evaluations_ / len(y) ** 2, "processor_s": run.processor_median,
-            "accuracy": model.score(X, y), "error": 1 - model.score(new, labels) if chosen["nu"] else None,
-        })  # fmt: skip
-    return rows
-
-
 def classes(ctx: Context) -> list[Row]:
     """Ten digits: pairs and one against the rest."""
     digits, gamma = ctx.load("mnist"), 0.02
@@ -207,21 +183,16 @@ def _both(content: Content) -> Iterable[Row]:
         yield {"size": size} | {row["solver"]: row for row in found}
 
 
-_ONCE = (
-    "way | gap: {gap:.0%} | steps: {steps:,} | kernel values / n^2: {values:.2f} | processor s: {processor_s:.1f} "
-    "| accuracy: {accuracy:.1%} | error on new rows: {error:.1%}"
-)
-
 TASKS = {
     "kernel_choices": Task(
         "The tables of docs/kernel-svm.md, processor seconds: which solver when, what `tol=None` saves, "
         "`kernel_search` beside `GridSearchCV`, time and memory by size of the cache, the batch perceptron by size of "
-        "its cache and by algorithm, ten digits.",
+        "its cache, ten digits.",
         {
             "caches": caches,
             "memory": each_fresh(cached_fit, [(8.0,), (32.0,), (128.0,), (200.0,), (512.0,)], [(8.0,)]),
-            "algorithms": algorithms, "searches": searches, "classes": classes, "solvers": solvers,
-            "stopping": stopping, "few_rows": few_rows, "probabilities": probabilities,
+            "searches": searches, "classes": classes, "solvers": solvers, "stopping": stopping,
+            "few_rows": few_rows, "probabilities": probabilities,
         },
         {
             "solvers": Table(
@@ -244,7 +215,6 @@ TASKS = {
                 "`cache_size`: {cache_size:.0f} | MB added: {grown_mb:.0f} | processor s: {processor_s:.1f} "
                 "| kernel rows computed: {kernel_rows:,.0f}",
             ),
-            "algorithms": Table("The batch perceptron by algorithm", "algorithms", _ONCE),
             "classes": Table(
                 "Ten digits", "classes",
                 "way | fit: {fit_s:.1f} | predict 1,000: {predict_s:.2f} | error: {error:.1%} | kernel values / n^2: "
