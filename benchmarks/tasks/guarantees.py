@@ -9,12 +9,12 @@ import numpy.typing as npt
 import pyarrow as pa
 from joblib import Parallel, delayed
 from scipy.stats import binom
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 
 from benchmarks.data.halves import HALVES
 from benchmarks.data.sources import OUTCOMES, People, encoded
 from benchmarks.task import Content, Context, Limit, Row, Table, Task, grouped, mean_and_error, quietly
-from benchmarks.tasks.group_thresholds import FirstColumn
 from widemargin import GoalThresholdClassifier, RateConstrainedClassifier, audit
 from widemargin.exceptions import InfeasibleGoalError
 
@@ -46,6 +46,18 @@ class World(NamedTuple):
     def table(self, rows: Any = slice(None)) -> pa.Table:
         """Columns for populations and the deployed model."""
         return pa.table({"g": self.group[rows], "deployed": self.deployed[rows]})
+
+
+class FirstColumn(ClassifierMixin, BaseEstimator):
+    """A fitted scorer whose score is the first column."""
+
+    classes_ = np.array([0, 1])
+
+    def fit(self, X: Any, y: Any) -> "FirstColumn":
+        return self
+
+    def decision_function(self, X: Any) -> Floats:
+        return np.asarray(X[:, 0], dtype=np.float64)
 
 
 class Scenario(NamedTuple):
