@@ -101,14 +101,6 @@ class Timing:
         """Median processor seconds, the steadier ones on a machine with other work."""
         return statistics.median(self.processor)
 
-    def to_dict(self) -> dict[str, Any]:
-        """For the result file."""
-        return {
-            "median_s": round(self.median, 4),
-            "median_processor_s": round(self.processor_median, 4),
-            "repeats": len(self.wall),
-        }
-
 
 @dataclass(frozen=True)
 class Task:
@@ -142,15 +134,11 @@ class Task:
 
     def judged(self, content: Content) -> list[Limit]:
         """The targets; none where what they are about was not measured yet."""
-        with contextlib.suppress(MissingPartError):
-            return list(self.targets(content))
-        return []
+        return _of_what_is_there(self.targets, content)
 
     def said(self, content: Content) -> list[tuple[str, str]]:
         """The sentences, likewise."""
-        with contextlib.suppress(MissingPartError):
-            return list(self.sentences(content))
-        return []
+        return _of_what_is_there(self.sentences, content)
 
     def table(self, name: str) -> Table:
         """A table by its name; "targets" is there for every task: what was asked for and what was measured."""
@@ -165,6 +153,12 @@ class Task:
     def lacking(self) -> list[str]:
         """Peers that are not installed here."""
         return [name for name in self.peers if version_of(name) is None]
+
+
+def _of_what_is_there(make: Callable[[Content], Iterable[T]], content: Content) -> list[T]:
+    with contextlib.suppress(MissingPartError):
+        return list(make(content))
+    return []
 
 
 @dataclass(frozen=True)
@@ -210,10 +204,7 @@ class Context:
         self, cases: Mapping[Any, Callable[[], Any]], repeats: int | None = None, *, warm_up: bool | None = None,
         used: Callable[[], float] = time.process_time,
     ) -> dict[Any, Timing]:  # fmt: skip
-        """Run every case in turn, again and again, so that a slow minute of the machine hits all of them.
-
-        Warnings are not shown: a goal that is not met, or a fit that was ended early, is in the tables.
-        """
+        """Run every case in turn, again and again, so that a slow minute of the machine hits all of them."""
         timings = {name: Timing() for name in cases}
         with quietly():
             if not self.quick if warm_up is None else warm_up:

@@ -95,7 +95,7 @@ def test_clock_runs_the_cases_in_turn():
 def test_a_function_answers_from_a_process_of_its_own():
     ctx = Context(scaling.TASKS["scaling_blind"], given_repeats=1)
     row = ctx.fresh(scaling.whole_fit, *scaling.FEW[1])
-    assert (row["n"], row["repeats"]) == (500, 1) and row["peak_gb"] > 0
+    assert row["n"] == 500 and row["peak_gb"] > 0
 
 
 def test_a_function_that_fails_in_a_process_of_its_own_says_why(tmp_path, monkeypatch):
