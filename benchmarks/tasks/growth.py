@@ -310,8 +310,9 @@ def _picture(content: Content, path: Path) -> None:
     figure = Figure(figsize=(7.5, 4.5), layout="constrained")
     axes = figure.add_subplot()
     for name, rows in grouped(content["growth"], "axis"):
-        axes.loglog(DOUBLINGS, [row["processor_s"] for row in rows], marker="o", base=2, label=name)
+        axes.loglog(DOUBLINGS, [row["processor_s"] for row in rows], marker="o", label=name)
     axes.set(xlabel="size, in multiples of the smallest", ylabel="processor seconds")
+    axes.set_xscale("log", base=2)
     axes.legend(fontsize=8, ncols=2)
     figure.savefig(path, dpi=110)
 

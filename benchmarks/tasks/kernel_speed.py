@@ -13,20 +13,7 @@ import pandas as pd
 from joblib import cpu_count
 from threadpoolctl import threadpool_limits
 
-from benchmarks.task import (
-    Content,
-    Context,
-    Limit,
-    Row,
-    Table,
-    Task,
-    Timing,
-    grouped,
-    mean_and_error,
-    paired,
-    quietly,
-    ratios,
-)
+from benchmarks.task import Content, Context, Limit, Row, Table, Task, Timing, grouped, mean_and_error, quietly, ratios
 from benchmarks.tasks._kernels import INTELEX, LIBSVM, KernelTask, fit, peer, peers, some, task, timed
 from widemargin import KernelSVC, kernel_search
 from widemargin.exceptions import CapabilityError
@@ -84,7 +71,7 @@ def by_solver(content: Content) -> list[Row]:
         errors = 100 * runs.pivot(index="split", columns="solver", values="test_error")
         medians = runs.groupby("solver")[["wall_s", "processor_s"]].median()
         for solver, mine in runs.groupby("solver", sort=False):
-            apart = paired(errors[solver], errors[LIBSVM])
+            apart = mean_and_error(errors[solver] - errors[LIBSVM])
             times = (medians.processor_s / medians.processor_s[solver]).to_dict()
             made.append(medians.loc[solver].to_dict() | {
                 "case": case, "solver": solver, "rows": here[0]["rows"], "error": mean_and_error(errors[solver]),
