@@ -127,15 +127,6 @@ def first_calls(ctx: Context) -> list[Row]:
     return rows
 
 
-def trained_example(ctx: Context) -> list[float]:
-    """Processor seconds of `widemargin train` on the census example: with an empty cache, and with a filled one."""
-    if ctx.quick:
-        return []
-    with tempfile.TemporaryDirectory() as folder:
-        train = ("-m", "widemargin", "train", str(EXAMPLE), "--model", f"{folder}/adult.skops")
-        return [command(*train, NUMBA_CACHE_DIR=folder, OMP_NUM_THREADS="1").processor for _ in range(2)]
-
-
 def _call_sentences(content: Content) -> Iterable[tuple[str, str]]:
     rows = {row["estimator"]: row["empty"]["first"] for row in content["rows"]}
     structural = [rows.pop(name) for name in STRUCTURAL]
@@ -151,8 +142,6 @@ def _call_targets(content: Content) -> Iterable[Limit]:
         found = [seconds for name, seconds in programs.items() if (name in STRUCTURAL) == structural]
         if found:
             yield Limit(f"a program with one fit, empty cache, slowest of the {named}", max(found), most, "s")
-    if content["train"]:
-        yield Limit("`widemargin train` on the example, empty cache", content["train"][0], 12.0, "s")
 
 
 # --- what an installation weighs --------------------------------------------------------------------------------------
@@ -249,18 +238,13 @@ TASKS = {
         "What compiling costs: the first fit of each estimator in a process with an empty cache of compiled code, the "
         "second in that process, and the first in a new process that finds the cache filled, as `widemargin compile` "
         "leaves it.",
-        {"rows": first_calls, "train": trained_example},
+        {"rows": first_calls},
         {
             "seconds": Table(
                 "Processor seconds on 500 rows; compiled code is kept between processes", "rows",
                 "estimator | first call, empty cache: {empty[first]:.2f} | wall: {empty[wall]:.2f} "
                 "| program with imports: {program:.2f} | first call, filled cache: {filled[first]:.2f} "
                 "| second call: {empty[second]:.2f}",
-            ),
-            "train": Table(
-                "`widemargin train examples/adult.toml`, processor seconds",
-                lambda content: [{"train": content["train"]}],
-                "empty cache: {train[0]:.1f} | filled cache: {train[1]:.1f}",
             ),
         },
         _call_targets, _call_sentences, half="neutral",
