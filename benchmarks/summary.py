@@ -1,4 +1,4 @@
-"""The summary of all benchmarks: `summary.md` and `summary.png`, made of the result files and the history."""
+"""The summary of all benchmarks: `summary.md` and `summary.png`, made of the result files."""
 
 import contextlib
 from collections.abc import Mapping, Sequence
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from benchmarks import recorded
 from benchmarks.cells import table_of
-from benchmarks.machine import describe, slug
+from benchmarks.machine import describe
 from benchmarks.task import Limit, Task
 
 HALVES = {
@@ -43,12 +43,8 @@ def text(folder: Path, tasks: Mapping[str, Task], *, quick: bool = False) -> str
             for name, machine, content in contents if tasks[name].half in halves for item in tasks[name].judged(content)
         ]  # fmt: skip
         parts += [f"## {title}\n", table_of(rows, "task | what | machine | measured | target | reached")]
-    last_runs = []
-    for name, machine, content in contents:
-        mine = [line for line in recorded.runs(folder, name) if slug(line["machine"]) == machine]
-        last_runs.append({"task": name} | (mine[-1] if mine else {}) | {"machine": describe(content["machine"])})
-    columns = "task | measured on: {machine} | last run: {date} | code: {commit} | status | seconds: {seconds:.0f}"
-    return "\n".join([*parts, "## Runs\n", table_of(last_runs, columns)])
+    measured = [{"task": name, "machine": describe(content["machine"])} for name, _, content in contents]
+    return "\n".join([*parts, "## Machines\n", table_of(measured, "task | measured on: {machine}")])
 
 
 def family(peer: str) -> str:

@@ -72,13 +72,6 @@ def test_targets_of_times_and_limits():
     assert (at_most.to_row()["reached"], at_least.to_row()["reached"]) == (False, True)
 
 
-def test_a_line_cut_off_by_an_interrupt_is_left_out(tmp_path):
-    recorded.log(tmp_path, {"script": "a", "commit": "1"})
-    with (tmp_path / "history" / "a.jsonl").open("a") as file:
-        file.write('{"script": "a", "com')
-    assert [line["commit"] for line in recorded.runs(tmp_path, "a")] == ["1"]
-
-
 def test_the_stored_pages_and_summary_are_those_of_the_stored_results():
     assert (RESULTS / "summary.md").read_text() == summary.text(RESULTS, TASKS), "python -m benchmarks --summary-only"
     assert (RESULTS / "summary.png").read_bytes().startswith(b"\x89PNG")

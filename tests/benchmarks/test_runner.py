@@ -1,5 +1,6 @@
 """The runner of the benchmarks: tasks in processes, history, what is kept, failures, peers."""
 
+import json
 import os
 import re
 import subprocess
@@ -51,6 +52,10 @@ def tasks(tmp_path, monkeypatch):
         sys.modules.pop(name, None)
 
 
+def history(folder, name):
+    return [json.loads(line) for line in (folder / "history" / f"{name}.jsonl").read_text().splitlines()]
+
+
 def run(*arguments):
     return runner.main([*arguments])
 
@@ -65,11 +70,11 @@ def test_a_task_that_fails_does_not_end_the_others(tasks, capsys):
     assert content["rows"] == [{"repeats": 5}]
     (content,) = recorded.machines("bad", tasks).values()
     assert content["first"] and "second" not in content  # what is done stays
-    (line,) = recorded.runs(tasks, "good")
+    (line,) = history(tasks, "good")
     assert line["status"] == "done" and line["exit_code"] == 0 and line["parts"] == ["rows", "more"]
     assert line["limits"][0]["measured"] == 1.0 and line["machine"]["cores"]
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", line["date"])
-    assert recorded.runs(tasks, "bad")[0]["status"] == "failed"
+    assert history(tasks, "bad")[0]["status"] == "failed"
     assert "| good" in (tasks / "summary.md").read_text()
 
 
