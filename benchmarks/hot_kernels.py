@@ -1,7 +1,8 @@
 """The hot kernels that two commits are compared on: each prepares its data and returns what is timed.
 
-Inner modules are imported inside the functions, so that a kernel that a commit does not have is left out there, and
-the others still run. Data are synthetic and the same for every commit. An entry runs for some milliseconds.
+Most are small fits that spend their time in one kernel, so that they stay where modules move. Inner modules are
+imported inside the functions: a kernel that a commit does not have is left out there, and the others still run. Data
+are synthetic and the same for every commit. An entry runs for some milliseconds, or some tenths of a second.
 """
 
 import warnings
@@ -16,17 +17,6 @@ import widemargin as wm
 from widemargin_papers.data import synthetic_a9a
 
 Action = Callable[[], Any]
-
-
-def water_level() -> Action:
-    """The level of the stochastic batch perceptron, warm from scores that move (20,000 rows, two basins)."""
-    from widemargin.solvers.kernel_svm.batch_perceptron.water_level import WaterLevel
-
-    rng = np.random.default_rng(0)
-    y = np.where(rng.random(20_000) < 0.3, 1.0, -1.0)
-    water = WaterLevel(y, np.ones(y.shape[0]), True)
-    scores = rng.normal(size=y.shape[0]) + 0.01 * rng.normal(size=(10, y.shape[0])).cumsum(axis=0)
-    return lambda: [water.of_volume(some, 500.0) for some in scores]
 
 
 def sdca_epochs() -> Action:
@@ -45,30 +35,12 @@ def sdca_epochs() -> Action:
     return run
 
 
-def smo_pairs() -> Action:
-    """Pair steps of the working-set solver on one block of 512 kernel rows, in float32."""
-    from widemargin.solvers.kernel_svm.dual import pair_steps
-
-    X, y = _clouds(512)
-    K = _kernel_rows(X).full()
-    lower, upper = np.minimum(10 * y, 0), np.maximum(10 * y, 0)
-
-    def run() -> None:
-        room = np.empty((5, 512), np.float32)
-        g, b = y.astype(float), np.zeros(512)
-        pair_steps.solve_pairs(
-            np.empty((0, 0), K.dtype), 0.0, K, np.arange(512), 512, K.diagonal().copy(), g, b, lower, upper, room,
-            False, 1e-3, 1e-4, 2000,
-        )  # fmt: skip
-
-    return run
-
-
-def kernel_rows(kind: str) -> Action:
-    """64 rows of a Gaussian kernel with 5,000 rows: dense ones of 100 columns, float32, or sparse ones of 0 and 1."""
-    X = _clouds(5000, 100)[0] if kind == "dense" else synthetic_a9a(5000).X.toarray().astype(np.float32)
-    rows = _kernel_rows(X)
-    return lambda: rows.block(np.arange(64))
+def kernel_fit(kind: str, **options: Any) -> Action:
+    """A fit of 1,000 rows: dense ones of 100 columns, float32, or sparse ones of 0 and 1."""
+    data = synthetic_a9a(1000)
+    X = np.random.default_rng(0).normal(size=(1000, 100)) if kind == "dense" else data.X.toarray()
+    clf = wm.KernelSVC(random_state=0, **options)
+    return lambda: clf.fit(X.astype(np.float32), data.y)
 
 
 def row_products() -> Action:
@@ -104,36 +76,27 @@ def constrained_fit() -> Action:
     return lambda: clf.fit(data.X, (data.y > 0).astype(int), populations=pa.table({"w": data.women}))
 
 
-def block_frank_wolfe() -> Action:
-    """Passes over examples with a tree of labels."""
-    from widemargin.structured.learners import block_frank_wolfe as learner
+def structured_fit(edges: str | None) -> Action:
+    """Three passes over 1,000 label sets of 14 labels, with pairs of labels or without."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1000, 40))
+    Y = (X[:, :14] + 0.7 * rng.normal(size=(1000, 14)) > 0).astype(int)
+    clf = wm.MultiLabelSVC(C=0.1, edges=edges, max_iter=3, random_state=0)
+    return lambda: _unwarned(clf.fit, X, Y)
 
-    problem = _structured("tree")
-    return lambda: learner.solve(problem, tol=1e-12, max_iter=3)
 
-
-def argmax(kind: str) -> Action:
-    """Most violating labels of all examples at random weights."""
-    from widemargin.structured.learners.passes import CompiledPasses
-    from widemargin.structured.model import Weights
-
-    problem, rng = _structured(kind), np.random.default_rng(1)
-    *first, last = problem.model.prepare(problem.X, problem.Y)
-    weights = Weights(rng.normal(size=first), rng.normal(size=last))
-    passes = CompiledPasses(problem)
-    return lambda: passes.responses(weights)
+def chain_fit() -> Action:
+    """Three passes over 125 sequences of 8 rows with 14 labels."""
+    X = np.random.default_rng(0).normal(size=(125, 8, 40))
+    clf = wm.ChainSVC(C=0.1, max_iter=3, random_state=0)
+    return lambda: _unwarned(clf.fit, [*X], [*X[:, :, :14].argmax(axis=2)])
 
 
 def margin_gradient() -> Action:
     """Value and gradient of margin pursuit over 20,000 CSR rows."""
     data = synthetic_a9a(20_000)
     clf = wm.MarginPursuitClassifier(scale=1.0, max_iter=5)
-
-    def run() -> None:
-        with warnings.catch_warnings(action="ignore"):  # that it did not converge
-            clf.fit(data.X, (data.y > 0).astype(int))
-
-    return run
+    return lambda: _unwarned(clf.fit, data.X, (data.y > 0).astype(int))
 
 
 def bind_and_audit() -> Action:
@@ -156,47 +119,24 @@ def _rows(n: int) -> Any:
     return RowBlocks([(synthetic_a9a(n).X, None)])
 
 
-def _clouds(n: int, d: int = 20) -> tuple[Any, Any]:
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(n, d)).astype(np.float32)
-    return X, np.where(X[:, 0] + X[:, 1] ** 2 + 0.5 * rng.normal(size=n) > 1.0, 1.0, -1.0)
-
-
-def _kernel_rows(X: Any) -> Any:
-    from widemargin.kernels.functions import Kernel
-    from widemargin.kernels.rows import KernelRows
-
-    return KernelRows(Kernel("rbf", gamma=0.05), X)
-
-
-def _structured(kind: str) -> Any:
-    from widemargin.structured.learners.problem import StructuredProblem
-    from widemargin.structured.models import ChainModel, MultiLabelModel
-
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(1000, 40))
-    Y = (X[:, :14] + 0.7 * rng.normal(size=(1000, 14)) > 0).astype(int)
-    if kind == "chain":
-        rows = X.reshape(125, 8, 40)
-        return StructuredProblem(ChainModel(), [*rows], [*rows[:, :, :14].argmax(axis=2)], C=0.1, rescaling="slack")
-    return StructuredProblem(MultiLabelModel(kind), X, Y, C=0.1, rescaling="slack")
+def _unwarned(call: Callable[..., Any], *arguments: Any) -> Any:
+    with warnings.catch_warnings(action="ignore"):  # that it did not converge
+        return call(*arguments)
 
 
 KERNELS: dict[str, Callable[[], Action]] = {
-    "water level": water_level,
-    "SDCA epochs, CSR": sdca_epochs,
-    "SMO pair steps": smo_pairs,
-    "kernel rows, dense": partial(kernel_rows, "dense"),
-    "kernel rows, 0/1": partial(kernel_rows, "0/1"),
+    "dual ascent, CSR": sdca_epochs,
+    "kernel fit, dense": partial(kernel_fit, "dense"),
+    "kernel fit, 0/1": partial(kernel_fit, "0/1"),
+    "batch perceptron": partial(kernel_fit, "0/1", solver="sbp", C=1.0),
     "row products, CSR": row_products,
     "band Gram": band_gram,
     "smooth sums": smoothed_hinges,
     "constrained fit": constrained_fit,
-    "BCFW passes, label tree": block_frank_wolfe,
-    "argmax, no pairs": partial(argmax, None),
-    "argmax, label tree": partial(argmax, "tree"),
-    "argmax, chain": partial(argmax, "chain"),
-    "argmax, all pairs": partial(argmax, "full"),
+    "label sets, no pairs": partial(structured_fit, None),
+    "label sets, tree": partial(structured_fit, "tree"),
+    "label sets, all pairs": partial(structured_fit, "full"),
+    "sequences": chain_fit,
     "margin pursuit, 5 steps": margin_gradient,
     "bind and audit": bind_and_audit,
 }
