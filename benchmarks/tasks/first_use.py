@@ -1,16 +1,13 @@
-"""First use: three commands, the first call of each estimator, imports and sizes, audits of a million rows."""
+"""First use: three commands, the first call of each estimator, audits of a million rows."""
 
 import gzip
-import json
 import os
 import resource
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterable, Sequence
-from importlib.metadata import distribution, requires
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -26,9 +23,8 @@ EXAMPLE, PEOPLE = ROOT / "examples" / "adult.toml", ROOT / "examples" / "data" /
 
 
 class Ended(NamedTuple):
-    """A process of its own: what it said, seconds and processor seconds."""
+    """Of a process its seconds and processor seconds."""
 
-    said: str
     wall: float
     processor: float
 
@@ -45,7 +41,7 @@ def command(*arguments: str, folder: Path = ROOT, codes: Sequence[int] = (0,), *
     if done.returncode not in codes:
         raise RuntimeError(f"{' '.join(arguments)}: {done.stderr.strip()[-500:]}")
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return Ended(done.stdout, wall, used)
+    return Ended(wall, used)
 
 
 # --- three commands ---------------------------------------------------------------------------------------------------
@@ -144,54 +140,6 @@ def _call_targets(content: Content) -> Iterable[Limit]:
             yield Limit(f"a program with one fit, empty cache, slowest of the {named}", max(found), most, "s")
 
 
-# --- what an installation weighs --------------------------------------------------------------------------------------
-
-IMPORTS = (
-    "import widemargin", "import widemargin.goals", "from widemargin import audit", "from widemargin import KernelSVC",
-    "from widemargin import RateConstrainedClassifier", "from widemargin import MultiLabelSVC",
-    "from widemargin import save_model", "import widemargin.cli.commands.audit", "import widemargin.cli.commands.train",
-)  # fmt: skip
-NEEDED_FOR = {
-    "numpy": "arrays",
-    "scipy": "sparse rows, linear algebra",
-    "scikit-learn": "the interface of estimators, checks of input",
-    "numba": "compiled loops",
-    "highspy": "linear programmes: mixtures of thresholds, relaxations; not loaded by kernel models",
-    "narwhals": "pandas, polars and other data frames",
-    "pyarrow": "CSV and Parquet; columns of populations and cells of rows, also of arrays in memory",
-    "rich": "progress and tables on a terminal",
-    "skops": "model files; loaded when one is read or written",
-}
-
-
-def imports(ctx: Context) -> list[Row]:
-    """Processor seconds of imports in new processes, and which libraries they load."""
-    rows, called = [], {"scikit-learn": "sklearn"}
-    for statement in IMPORTS[: ctx.pick(None, 2)]:
-        code = (
-            f"import json, sys, time\nstart = time.process_time()\n{statement}\nseconds = time.process_time() - start\n"
-            "print(json.dumps([seconds, sorted({name.partition('.')[0] for name in sys.modules})]))"
-        )
-        seconds, modules = [], []
-        for _ in range(ctx.repeats):
-            taken, modules = json.loads(command("-c", code, OMP_NUM_THREADS="1").said)
-            seconds.append(taken)
-        loads = [name for name in NEEDED_FOR if called.get(name, name) in modules]
-        rows.append({"statement": statement, "seconds": round(statistics.median(seconds), 3), "loads": loads})
-    return rows
-
-
-def megabytes(ctx: Context) -> dict[str, int]:
-    """Bytes of the files of every library that is installed with the package, without byte code."""
-    sizes = {}
-    for name in NEEDED_FOR:
-        if any(text.startswith(name) and "extra ==" not in text for text in requires("widemargin") or ()):
-            files = (Path(str(file.locate())) for file in distribution(name).files or [])
-            kept = (path for path in files if "__pycache__" not in str(path) and path.is_file())
-            sizes[name] = sum(path.stat().st_size for path in kept)
-    return sizes
-
-
 # --- audits of a million rows -----------------------------------------------------------------------------------------
 
 
@@ -248,24 +196,6 @@ TASKS = {
             ),
         },
         _call_targets, _call_sentences, half="neutral",
-    ),
-    "footprint": Task(
-        "What an installation weighs: the libraries below the package, and how long imports take (processor seconds "
-        "of a new process, the interpreter's own start taken off).",
-        {"imports": imports, "megabytes": megabytes},
-        {
-            "imports": Table("Imports, processor seconds", "imports",
-                "import: `{statement}` | seconds: {seconds:.2f} | loads: {loads}"),
-            "sizes": Table(
-                "Libraries that are installed with it, megabytes on disk",
-                lambda content: [
-                    {"name": name, "MB": size / 1e6, "for": NEEDED_FOR[name]}
-                    for name, size in content["megabytes"].items()
-                ],
-                "library: {name} | MB: {MB:.1f} | what for: {for}",
-            ),
-        },
-        half="neutral",
     ),
     "audit_stream": Task(
         "`widemargin audit` of a million rows from Parquet, drawn with replacement from the example's table, each a "

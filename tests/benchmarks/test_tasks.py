@@ -19,7 +19,7 @@ from widemargin_papers.data import MALE, synthetic_a9a
 
 TASKS = all_tasks()
 SHORT = {
-    "fairness_people", "footprint", "kernel_svc_accuracy",
+    "audit_stream", "fairness_people", "kernel_svc_accuracy",
     "label_suspects", "margin_robustness", "scaling_blind", "structured_ocr",
 }  # fmt: skip
 """Each kind of task and of data; `make bench-quick` runs all of them, and so do the slow tests."""
