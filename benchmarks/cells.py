@@ -43,7 +43,7 @@ class _Cells(string.Formatter):
             mean, error = (format(part, format_spec[1:]) for part in value)
             return mean if error.endswith("nan") else f"{mean} ± {error.lstrip('+')}"
         if isinstance(value, list | tuple):
-            return " ".join(format(part, format_spec) for part in value)
+            return ", ".join(format(part, format_spec) for part in value)
         return str(value) if isinstance(value, str) else format(value, format_spec)
 
 

@@ -1,8 +1,7 @@
 """What the documentation says in sentences, made anew from the result files: `python -m benchmarks.claims`.
 
-A task names texts that must stand in a document word for word, line breaks aside, beside the command that measures
-them. No task that reads the tuning half may name any. Where another machine gives another text, the document has to
-name the machine. The command prints what differs, and a test looks.
+A text must stand in its document word for word, line breaks aside, beside the command that measures it. Where another
+machine gives another text, the document has to name the machine. The command prints what differs, and a test looks.
 """
 
 import re

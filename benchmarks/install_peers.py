@@ -1,8 +1,4 @@
-"""Install the libraries that the benchmarks compare with: the group `bench` of pyproject.toml.
-
-Run by `make bench` in its own environment. What cannot be installed is named and left out; the benchmarks then run
-without it, and their summary says so.
-"""
+"""Install the libraries that the benchmarks compare with; what cannot be installed is named and left out."""
 
 import subprocess
 import sys
@@ -36,13 +32,6 @@ def _pip(requirements: Sequence[str]) -> bool:
     return subprocess.run(command, check=False).returncode == 0
 
 
-def main() -> int:
-    """Install; 0 also where something was left out."""
-    failed = install(wanted(), _pip)
-    for requirement in failed:
-        print(f"Left out, as it cannot be installed: {requirement}", file=sys.stderr)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    for requirement in install(wanted(), _pip):
+        print(f"Left out, as it cannot be installed: {requirement}", file=sys.stderr)

@@ -1,9 +1,8 @@
 """What was measured, and where: a file for each task and machine, `results/MACHINE/TASK.json`."""
 
-import contextlib
 import json
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -53,12 +52,3 @@ def log(folder: Path, line: Mapping[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as file:
         file.write(json.dumps(line) + "\n")
-
-
-def runs(folder: Path, name: str) -> Sequence[Mapping[str, Any]]:
-    """All runs of a task, the oldest first; a line that was cut off by an interrupt is left out."""
-    path, found = folder / "history" / f"{name}.jsonl", []
-    for line in path.read_text().splitlines() if path.is_file() else ():
-        with contextlib.suppress(ValueError):
-            found.append(json.loads(line))
-    return found

@@ -1,9 +1,9 @@
 """Compare the hot kernels of two commits: `python -m benchmarks.regression OLD NEW`.
 
 Both are checked out in git worktrees, and processes of both take turns, as a minute may be slow, and a process by where
-its memory lies. Shown is the ratio of the medians of processor seconds, new over old, with a 95% bootstrap interval
-over pairs of processes and the samples within them. A kernel is flagged as slower where the whole interval lies above 1
-and the ratio above the threshold; "slower" is tried once more before it is believed.
+its memory lies. Shown is the median over pairs of processes of the ratio of processor seconds, new over old, with the
+least and the largest. A kernel is flagged as slower where every pair says so and the median lies above the threshold;
+"slower" is tried once more before it is believed.
 
 Each commit runs the kernels of its own `hot_kernels.py`, because modules move; what is compared has the same name in
 both. `working-tree` in place of a commit means the sources as they lie here. Exit code 1 where a kernel is slower.
@@ -28,11 +28,8 @@ from benchmarks.cells import Row, table_of
 from benchmarks.machine import ROOT, describe, machine
 
 WORKING_TREE = "working-tree"
-BOOTSTRAPS = 1000
 SAMPLE_SECONDS = 0.02
 """A sample repeats its kernel for about that long."""
-
-Pairs = Sequence[Sequence[tuple[float, float]]]
 
 
 @contextlib.contextmanager
@@ -43,9 +40,8 @@ def sources(commit: str, root: Path = ROOT) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix="widemargin-") as folder:
         tree, git = Path(folder) / "tree", ["git", "-C", str(root), "worktree"]
-        made = subprocess.run(
-            [*git, "add", "--quiet", "--detach", str(tree), commit], capture_output=True, text=True, check=False
-        )
+        add = [*git, "add", "--quiet", "--detach", str(tree), commit]
+        made = subprocess.run(add, capture_output=True, text=True, check=False)
         if made.returncode:
             raise SystemExit(f"git cannot check out {commit!r}: {made.stderr.strip()}")
         try:
@@ -62,8 +58,8 @@ def kernels_of(source: Path) -> dict[str, Callable[[], Callable[[], Any]]]:
     return dict(runpy.run_path(str(source / "benchmarks" / "hot_kernels.py"))["KERNELS"])
 
 
-def _samples(make: Callable[[], Callable[[], Any]], count: int) -> list[float]:
-    """Processor seconds of one run, a few times, when the kernel is compiled and warm."""
+def _median(make: Callable[[], Callable[[], Any]], samples: int) -> float:
+    """Processor seconds of one run, when the kernel is compiled and warm."""
 
     def seconds(number: int) -> float:
         start = time.process_time()
@@ -74,11 +70,24 @@ def _samples(make: Callable[[], Callable[[], Any]], count: int) -> list[float]:
     action = make()
     action()
     number = max(1, int(SAMPLE_SECONDS / max(min(seconds(1) for _ in range(3)), 1e-6)))
-    return [seconds(number) for _ in range(count)]
+    return float(np.median([seconds(number) for _ in range(samples)]))
+
+
+def _time(source: str, samples: str, *names: str) -> None:
+    known, found = kernels_of(Path(source)), dict[str, Any]()
+    for name in names:
+        try:
+            found[name] = _median(known[name], int(samples))
+        except Exception as error:
+            found[name] = f"{type(error).__name__}: {error}"
+    print(json.dumps(found))
+
+
+# --- of both ----------------------------------------------------------------------------------------------------------
 
 
 def timed(source: Path, names: Sequence[str], samples: int) -> dict[str, Any]:
-    """Samples of each kernel in a new process with the sources of a folder, or why there are none."""
+    """Seconds of each kernel in a new process with the sources of a folder, or why there are none."""
     path = os.pathsep.join([str(source / "src"), str(source / "papers" / "src"), str(ROOT)])
     ended = subprocess.run(
         [sys.executable, "-W", "ignore", "-m", "benchmarks.regression", "--time", str(source), str(samples), *names],
@@ -90,69 +99,32 @@ def timed(source: Path, names: Sequence[str], samples: int) -> dict[str, Any]:
     return dict(json.loads(ended.stdout.splitlines()[-1]))
 
 
-def _time(source: str, samples: str, *names: str) -> None:
-    known, found = kernels_of(Path(source)), dict[str, Any]()
-    for name in names:
-        try:
-            found[name] = _samples(known[name], int(samples))
-        except Exception as error:
-            found[name] = f"{type(error).__name__}: {error}"
-    print(json.dumps(found))
-
-
-# --- of both ----------------------------------------------------------------------------------------------------------
-
-
-def ratio_with_interval(pairs: Pairs, seed: int = 0) -> tuple[float, float, float]:
-    """Ratio of medians, new over old, and its 95% interval.
-
-    `pairs` has a sequence of old and new seconds for each pair of processes. The bootstrap draws processes first, and
-    then samples within them.
-    """
-    rng = np.random.default_rng(seed)
-    blocks = [np.asarray(block) for block in pairs]
-
-    def ratio(some: Sequence[Any]) -> float:
-        old, new = np.median(np.concatenate(some), axis=0)
-        return float(new / old)
-
-    drawn = []
-    for _ in range(BOOTSTRAPS):
-        chosen = [blocks[k] for k in rng.integers(0, len(blocks), len(blocks))]
-        drawn.append(ratio([block[rng.integers(0, len(block), len(block))] for block in chosen]))
-    low, high = np.quantile(drawn, [0.025, 0.975])
-    return ratio(blocks), float(low), float(high)
-
-
-def verdict_of(ratio: float, low: float, high: float, threshold: float) -> str:
-    """ "slower" or "quicker" by more than the threshold and beyond the interval, else nothing."""
-    if low > 1.0 and ratio > threshold:
+def verdict_of(ratios: Sequence[float], threshold: float) -> str:
+    """ "slower" or "quicker" by more than the threshold and in every pair of processes, else nothing."""
+    if min(ratios) > 1.0 and np.median(ratios) > threshold:
         return "SLOWER"
-    if high < 1.0 and ratio < 1.0 / threshold:
+    if max(ratios) < 1.0 and np.median(ratios) < 1.0 / threshold:
         return "quicker"
     return ""
 
 
 def compare(old: Path, new: Path, names: Sequence[str], options: argparse.Namespace) -> dict[str, Row]:
-    """By kernel: milliseconds of both, ratio with its interval and verdict, or why it was left out."""
-    trees = {"old": old, "new": new}
-    seen: dict[str, list[dict[str, Any]]] = {side: [] for side in trees}
+    """By kernel: milliseconds of both, ratios and verdict, or why it was left out."""
+    seen: dict[Path, list[dict[str, Any]]] = {old: [], new: []}
     for number in range(options.processes):
-        for side in sorted(trees, reverse=bool(number % 2)):
-            seen[side].append(timed(trees[side], names, options.samples))
+        for tree in (new, old) if number % 2 else (old, new):
+            seen[tree].append(timed(tree, names, options.samples))
     rows: dict[str, Row] = {}
     for name in names:
-        sides = {side: [found[name] for found in some] for side, some in seen.items()}
+        sides = {side: [found[name] for found in seen[tree]] for side, tree in (("old", old), ("new", new))}
         wrong = [f"not in {side}: {one}" for side, some in sides.items() for one in some if isinstance(one, str)]
         if wrong:
             rows[name] = {"kernel": name, "verdict": f"left out, {wrong[0]}"[:100]}
             continue
-        pairs = [list(zip(*both, strict=True)) for both in zip(*sides.values(), strict=True)]
-        ratio, low, high = ratio_with_interval(pairs)
-        milliseconds = 1e3 * np.median(np.concatenate(pairs), axis=0)
-        rows[name] = {
-            "kernel": name, "old": milliseconds[0], "new": milliseconds[1], "ratio": ratio,
-            "interval": f"[{low:.3f}, {high:.3f}]", "verdict": verdict_of(ratio, low, high, options.threshold),
+        ratios = np.divide(sides["new"], sides["old"])
+        rows[name] = {side: 1e3 * np.median(some) for side, some in sides.items()} | {
+            "kernel": name, "ratio": np.median(ratios), "least": ratios.min(), "most": ratios.max(),
+            "verdict": verdict_of(ratios, options.threshold),
         }  # fmt: skip
     return rows
 
@@ -165,7 +137,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", nargs="+", default=[""], metavar="TEXT", help="kernels whose name contains a TEXT")
     parser.add_argument("--threshold", type=float, default=1.1, help="ratio that counts as slower (default 1.1)")
     parser.add_argument("--samples", type=int, default=8, help="samples of a process (default 8)")
-    parser.add_argument("--processes", type=int, default=4, help="pairs of processes (default 4)")
+    parser.add_argument("--processes", type=int, default=5, help="pairs of processes (default 5)")
     options = parser.parse_args(arguments)
     with sources(options.old) as old, sources(options.new) as new:
         known = list(kernels_of(new))
@@ -175,9 +147,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         found = compare(old, new, names, options)
         if again := [name for name, row in found.items() if row["verdict"] == "SLOWER"]:
             found |= compare(old, new, again, options)
-    columns = "kernel | old ms: {old:.3f} | new ms: {new:.3f} | ratio: {ratio:.3f} | 95%: {interval} | verdict"
+    columns = (
+        "kernel | old ms: {old:.3f} | new ms: {new:.3f} | ratio: {ratio:.3f} | least: {least:.3f} | most: {most:.3f}"
+    )
     print(f"### {options.new} over {options.old}, processor milliseconds ({describe(machine())})\n")
-    print(table_of(list(found.values()), columns))
+    print(table_of(list(found.values()), f"{columns} | verdict"))
     slower = [name for name, row in found.items() if row["verdict"] == "SLOWER"]
     what = f"slower by more than {100 * (options.threshold - 1):.0f}%"
     print(f"{len(slower)} of {len(found)} kernels are {what}{': ' if slower else ''}{', '.join(slower)}.")

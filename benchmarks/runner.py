@@ -1,12 +1,4 @@
-"""One runner for all tasks: each in a fresh process, one after the other, with a history and a summary.
-
-    python -m benchmarks                           # all of them; resumable
-    python -m benchmarks scaling_blind kernel_choices:caches       # some, or a part of one
-    python -m benchmarks --list
-
-A task that fails, or finds no data, ends none of the others. What is done on this state of the code is not run again
-unless asked. Within a part all cases take turns (`Context.clock`).
-"""
+"""One runner for all tasks: each in a fresh process, one after the other, with a history and a summary."""
 
 import argparse
 import contextlib
@@ -19,28 +11,18 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from threadpoolctl import threadpool_limits
 
 from benchmarks import recorded, summary
-from benchmarks.cells import table_of
+from benchmarks.cells import Row, table_of
 from benchmarks.machine import PEERS, RESULTS, ROOT, describe, machine, slug, version_of
-from benchmarks.task import Context, Limit, MissingPartError, Parts, Task, modules, tasks_of
+from benchmarks.task import Context, MissingPartError, Parts, Task, modules, tasks_of
 from widemargin.exceptions import MissingDataError
 
 QUICK = ROOT / "out" / "bench-quick"
 WITHOUT_PEERS = ROOT / "out" / "without-peers"
-
-
-class Run(NamedTuple):
-    """How a task ended: "done", "skipped" (no data), "failed", or "kept" (it was done before)."""
-
-    task: str
-    status: str
-    seconds: float
-    processor: float = 0.0
-    message: str = ""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -59,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         (name,) = chosen
         context = Context(tasks[name], options.quick, given_repeats=options.repeats, data=options.data)
         return measure(name, tasks[name], context, folder, chosen[name])
-    runs: list[Run] = []
+    runs: list[Row] = []
     if options.summary_only:
         for name in [name for name in tasks if recorded.machines(name, folder)]:
             (folder / f"{name}.md").write_text(recorded.page(name, tasks[name], folder))
@@ -68,17 +50,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         lacking = [peer for peer in PEERS if version_of(peer) is None]
         if lacking:
             print(f"Left out, as they are not installed: {', '.join(lacking)}.")
+
+        def one(name: str) -> Row:
+            run = run_task(name, chosen[name], tasks[name], places[name], folder, options)
+            print(f"{name}: {run['status']}, {run['seconds']:.0f} s {run['message']}".rstrip(), flush=True)
+            return run
+
         with ThreadPoolExecutor(options.jobs) as pool:
-            for run in pool.map(
-                lambda name: run_task(name, chosen[name], tasks[name], places[name], folder, options), chosen
-            ):
-                print(f"{run.task}: {run.status}, {run.seconds:.0f} s {run.message}".rstrip(), flush=True)
-                runs.append(run)
-        columns = "task | status | seconds: {seconds:.0f} | processor s: {processor:.0f} | message"
-        print("\n" + table_of([run._asdict() for run in runs], columns))
+            runs = list(pool.map(one, chosen))
+        columns = "task: {script} | status | seconds: {seconds:.0f} | processor s: {processor_s:.0f} | message"
+        print("\n" + table_of(runs, columns))
     summary.write(folder, tasks, quick=options.quick)
     print(f"Summary: {folder / 'summary.md'}")
-    return int(any(run.status == "failed" for run in runs))
+    return int(any(run["status"] == "failed" for run in runs))
 
 
 def measure(name: str, task: Task, context: Context, folder: Path, parts: Sequence[str]) -> int:
@@ -88,7 +72,7 @@ def measure(name: str, task: Task, context: Context, folder: Path, parts: Sequen
     """
     about = machine(os.cpu_count() or 1 if task.threads else 1, task.processes)
     place = slug(about)
-    missing = task.lacking() if context.with_peers else list(task.peers)
+    missing = task.lacking()
     if folder.resolve() == RESULTS and missing and recorded.machines(name):
         folder = WITHOUT_PEERS
         print(
@@ -124,15 +108,19 @@ def _stamp(about: Mapping[str, Any], repeats: int | None, quick: bool) -> dict[s
 
 def run_task(
     name: str, parts: Sequence[str], task: Task, module: str, folder: Path, options: argparse.Namespace
-) -> Run:
-    """One task in a process of its own; its line goes into the history, what it says into `out/bench-logs`."""
+) -> Row:
+    """One task in a process of its own; its line goes into the history, what it says into `out/bench-logs`.
+
+    The status is "done", "skipped" (no data), "failed", or "kept" (it was done before).
+    """
     about = machine()
     place = slug(about)
     before = recorded.machines(name, folder).get(place, {})
     stamps, stamp = before.get("measured", {}), _stamp(about, options.repeats, options.quick)
     parts = [part for part in parts if options.again or stamps.get(part) != stamp]
     if not parts:
-        return Run(name, "kept", 0.0, message=f"done on {before['machine']['date']}")
+        date = before["machine"]["date"]
+        return {"script": name, "status": "kept", "seconds": 0.0, "processor_s": 0.0, "message": f"done on {date}"}
     # Unbuffered: the last line of the log is the last that happened, so that of an exception is read as the message.
     command = [sys.executable, "-u", "-m", "benchmarks", *(f"{name}:{part}" for part in parts), "--child", module]
     command += ["--out", str(folder), *(["--quick"] if options.quick else [])]
@@ -152,14 +140,14 @@ def run_task(
     status = "failed" if process.returncode else "skipped" if skipped else "done"
     message = "" if status == "done" else f"{said[-1][:200]} ({log.relative_to(ROOT)})"
     found = task.judged(recorded.machines(name, folder).get(place, Parts())) if status == "done" else []
-    recorded.log(folder, {
+    line = {
         "script": name, "parts": parts, "commit": about["code"], "date": date, "status": status,
         "exit_code": process.returncode, "seconds": round(seconds, 1), "processor_s": round(processor, 1),
         "machine": about, "message": message, "settings": {"quick": options.quick, "repeats": options.repeats},
-        "ratios": [asdict(item) for item in found if not isinstance(item, Limit)],
-        "limits": [asdict(item) for item in found if isinstance(item, Limit)],
-    })  # fmt: skip
-    return Run(name, status, seconds, processor, message)
+        "limits": [asdict(item) for item in found],
+    }  # fmt: skip
+    recorded.log(folder, line)
+    return line
 
 
 def _chosen(options: argparse.Namespace, tasks: Mapping[str, Task]) -> dict[str, list[str]]:
@@ -181,9 +169,7 @@ def _chosen(options: argparse.Namespace, tasks: Mapping[str, Task]) -> dict[str,
 
 
 def _parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(
-        prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    made = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     made.add_argument("tasks", nargs="*", metavar="TASK[:PART]", help="run these (default: all)")
     made.add_argument("--skip", nargs="+", default=[], metavar="TASK", help="leave these out")
     made.add_argument("--list", action="store_true", help="name the tasks, their parts and questions")

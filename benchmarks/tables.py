@@ -1,12 +1,7 @@
 """The tables of numbers in README.md and docs/, made of the result files: `python -m benchmarks.tables [--write]`.
 
-A document marks where a table goes, and says which:
-
-    <!-- table margin_robustness.errors -->
-    <!-- end of table -->
-
-What lies between is made anew, with the machine and the command below it. Without `--write` the command says which
-tables differ from the results; a test does the same, and refuses measured numbers in tables that are not made so.
+A document says `<!-- table TASK.NAME -->`, and what lies from there to `<!-- end of table -->` is made anew, with the
+machine and the command below it. Without `--write` the command says which tables differ; a test does the same.
 """
 
 import re
@@ -15,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks import recorded
-from benchmarks.cells import Table
+from benchmarks.cells import table_of
 from benchmarks.data.halves import HALVES
 from benchmarks.machine import ROOT
 from benchmarks.task import all_tasks
@@ -23,52 +18,34 @@ from benchmarks.task import all_tasks
 REGION = re.compile(r"<!-- table (\w+)\.(\w+) -->\n.*?<!-- end of table -->", re.DOTALL)
 
 
-SUITE = {
-    "tasks": Table(
-        "Tasks",
-        lambda _: (
-            vars(task) | {"task": name, "parts": ", ".join(task.parts), "peers": ", ".join(task.peers)}
-            for name, task in all_tasks().items()
-        ),
-        "task: `{task}` | half | what: {question} | parts | peers",
-    ),
-    "halves": Table(
-        "Halves",
-        lambda _: (
-            {"subject": subject} | {half: ", ".join(members) for half, members in halves.items()}
-            for subject, halves in HALVES.items()
-        ),
-        "subject | tuning | reporting",
-    ),
-}
-"""About the suite itself."""
+def _suite(name: str) -> str:
+    """Tables about the suite itself: its "tasks", and the "halves" of its data."""
+    if name == "halves":
+        halves = [{"subject": subject} | both for subject, both in HALVES.items()]
+        return table_of(halves, "subject | tuning | reporting")
+    tasks = [vars(task) | {"task": name, "parts": [*task.parts]} for name, task in all_tasks().items()]
+    return table_of(tasks, "task: `{task}` | half | what: {question} | parts | peers")
 
 
 def documents(root: Path = ROOT) -> list[Path]:
     """Both README.md and everything in docs/ that is written by hand."""
-    return [
-        root / "README.md",
-        root / "benchmarks" / "README.md",
-        *sorted(path for path in (root / "docs").rglob("*.md") if "_build" not in path.parts),
-    ]
+    written = sorted(path for path in (root / "docs").rglob("*.md") if "_build" not in path.parts)
+    return [root / "README.md", root / "benchmarks" / "README.md", *written]
 
 
 def region(task_name: str, table_name: str) -> str:
     """The marked lines of a table, with where it was measured."""
     tasks = all_tasks()
     if task_name == "suite":
-        text, where = SUITE[table_name].markdown({}), ""
+        text, where = _suite(table_name), ""
     elif task_name not in tasks or table_name not in {"targets", *tasks[task_name].tables}:
         raise LookupError(f"there is no table {task_name}.{table_name}")
     else:
         table = tasks[task_name].table(table_name)
-        every = ((table.markdown(content), content) for content in recorded.machines(task_name).values())
-        text, content = next((pair for pair in every if pair[0]), ("", {}))  # what was measured last
+        every = [(table.markdown(content), content["machine"]) for content in recorded.machines(task_name).values()]
+        text, about = next((pair for pair in every if pair[0]), ("", {}))  # what was measured last
         if not text:
-            raise LookupError(
-                f"no result file holds the rows of {task_name}.{table_name}: run `python -m benchmarks {task_name}`"
-            )
-        about = content["machine"]
+            raise LookupError(f"{task_name}.{table_name} has no rows yet: run `python -m benchmarks {task_name}`")
         date = f", {about['date'][:10]}" if "date" in about else ""
         chosen = " Constants were chosen on such data, too." if tasks[task_name].half == "tuning" else ""
         where = f"*`python -m benchmarks {task_name}` on {about['processor']}{date}.{chosen}*\n\n"

@@ -1,9 +1,4 @@
-"""What a benchmark declares, and what its parts are handed while they run.
-
-A task is a few parts, each a function of a `Context` that returns rows, with the tables that show them, the targets
-that they are held to, and the sentences of the documentation that they are behind. Everything else is the runner's:
-data of the right half, one thread, turns, new processes, files, history and summary.
-"""
+"""What a benchmark declares, and what its parts are handed while they run."""
 
 import contextlib
 import importlib
@@ -27,55 +22,51 @@ from benchmarks.data.halves import Half, check
 from benchmarks.machine import ROOT, version_of
 
 __all__ = [
-    "Content", "Context", "Limit", "MissingPartError", "Parts", "Ratio", "Row", "Table", "Task", "Timing", "all_tasks",
-    "each_fresh", "grouped", "mean_and_error", "modules", "paired", "quietly", "ratios", "tasks_of",
+    "Content", "Context", "Limit", "MissingPartError", "Parts", "Row", "Table", "Task", "Timing", "all_tasks",
+    "each_fresh", "grouped", "mean_and_error", "modules", "paired", "quietly", "ratio", "ratios", "tasks_of",
 ]  # fmt: skip
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Ratio:
-    """A peer's seconds over ours, medians of one run; above 1 ours is the quicker one. `target`: at least."""
-
-    case: str
-    ours: str
-    peer: str
-    value: float
-    target: float | None = None
-
-    @property
-    def reached(self) -> bool | None:
-        return None if self.target is None else self.value >= self.target
-
-
-@dataclass(frozen=True)
 class Limit:
-    """A measurement beside its target: at most, or at least."""
+    """A measurement beside its target, at most or at least; None where nothing was asked."""
 
     what: str
     measured: float
-    limit: float
+    limit: float | None
     unit: str = ""
     at_least: bool = False
+    # Where a peer's seconds are divided by ours: what both do, and the peer.
+    case: str = ""
+    peer: str = ""
 
-    @property
-    def asked(self) -> str:
-        """The limit in words."""
-        return f"{'at least' if self.at_least else 'at most'} {self.limit:,.4g} {self.unit}".rstrip()
+    def to_row(self) -> Row:
+        """For tables."""
+        how, missed = "at least" if self.at_least else "at most", None
+        if self.limit is not None:
+            missed = self.measured < self.limit if self.at_least else self.measured > self.limit
+        return {
+            "what": self.what, "measured": f"{self.measured:.3g} {self.unit}".rstrip(),
+            "target": None if missed is None else f"{how} {self.limit:,.4g} {self.unit}".rstrip(),
+            "reached": None if missed is None else not missed,
+        }  # fmt: skip
 
-    @property
-    def reached(self) -> bool:
-        return self.measured >= self.limit if self.at_least else self.measured <= self.limit
+
+def ratio(case: str, ours: str, peer: str, times: float, target: float | None = None) -> Limit:
+    """A peer's seconds over ours, medians of one run; above 1 ours is the quicker one."""
+    what = f"{case}: seconds of {peer} over those of {ours}"
+    return Limit(what, times, target, at_least=True, case=case, peer=peer)
 
 
 def ratios(
     case: str, seconds: Mapping[str, float | None], ours: str, peers: Mapping[str, float | None]
-) -> Iterable[Ratio]:
+) -> Iterable[Limit]:
     """Of every peer (with its target) that was measured."""
     for peer, target in peers.items():
         if seconds.get(ours) and seconds.get(peer):
-            yield Ratio(case, ours, peer, float(seconds[peer] or 0) / float(seconds[ours] or 1), target)
+            yield ratio(case, ours, peer, seconds[peer] / seconds[ours], target)
 
 
 @dataclass
@@ -110,14 +101,6 @@ class Timing:
         """Median processor seconds, the steadier ones on a machine with other work."""
         return statistics.median(self.processor)
 
-    def to_dict(self) -> dict[str, Any]:
-        """For the result file."""
-        return {
-            "median_s": round(self.median, 4),
-            "median_processor_s": round(self.processor_median, 4),
-            "repeats": len(self.wall),
-        }
-
 
 @dataclass(frozen=True)
 class Task:
@@ -129,7 +112,7 @@ class Task:
     parts: Mapping[str, Callable[["Context"], Any]]
     # By the name that documents ask for.
     tables: Mapping[str, Table] = field(default_factory=dict)
-    targets: Callable[[Content], Iterable[Ratio | Limit]] = lambda content: ()
+    targets: Callable[[Content], Iterable[Limit]] = lambda content: ()
     # Pairs of a document and a text that it has to say word for word.
     sentences: Callable[[Content], Iterable[tuple[str, str]]] = lambda content: ()
     # Which constants might have been chosen on the data, and which half of its data sets the task reads (see
@@ -149,37 +132,33 @@ class Task:
     # Draws a content into a file.
     picture: Callable[[Content, Path], None] | None = None
 
-    def judged(self, content: Content) -> list[Ratio | Limit]:
+    def judged(self, content: Content) -> list[Limit]:
         """The targets; none where what they are about was not measured yet."""
-        with contextlib.suppress(MissingPartError):
-            return list(self.targets(content))
-        return []
+        return _of_what_is_there(self.targets, content)
 
     def said(self, content: Content) -> list[tuple[str, str]]:
         """The sentences, likewise."""
-        with contextlib.suppress(MissingPartError):
-            return list(self.sentences(content))
-        return []
+        return _of_what_is_there(self.sentences, content)
 
     def table(self, name: str) -> Table:
         """A table by its name; "targets" is there for every task: what was asked for and what was measured."""
-        if name == "targets":
-            return Table("Targets", self._beside_targets, "what | measured | target | reached")
-        return self.tables[name]
+        if name != "targets":
+            return self.tables[name]
 
-    def _beside_targets(self, content: Content) -> Iterable[Row]:
-        for item in self.judged(content):
-            if isinstance(item, Limit):
-                yield {"what": item.what, "measured": f"{item.measured:.3g} {item.unit}".rstrip(),
-                       "target": item.asked, "reached": item.reached}  # fmt: skip
-            elif item.target is not None:
-                yield {"what": f"{item.case}: seconds of {item.peer} over those of {item.ours}",
-                       "measured": f"{item.value:.1f}", "target": f"at least {item.target:g}",
-                       "reached": item.reached}  # fmt: skip
+        def asked(content: Content) -> list[Row]:
+            return [item.to_row() for item in self.judged(content) if item.limit is not None]
+
+        return Table("Targets", asked, "what | measured | target | reached")
 
     def lacking(self) -> list[str]:
         """Peers that are not installed here."""
         return [name for name in self.peers if version_of(name) is None]
+
+
+def _of_what_is_there(make: Callable[[Content], Iterable[T]], content: Content) -> list[T]:
+    with contextlib.suppress(MissingPartError):
+        return list(make(content))
+    return []
 
 
 @dataclass(frozen=True)
@@ -188,7 +167,6 @@ class Context:
 
     task: Task
     quick: bool = False
-    with_peers: bool = True
     given_repeats: int | None = None
     data: Path | None = None
 
@@ -215,9 +193,7 @@ class Context:
         return sources[name](None if self.quick else self.folder)
 
     def peer(self, module: str) -> Any:
-        """A module of a peer; None, with a message, where it is unwanted or not installed."""
-        if not self.with_peers:
-            return None
+        """A module of a peer; None, with a message, where it is not installed."""
         try:
             return importlib.import_module(module)
         except ImportError as error:
@@ -228,10 +204,7 @@ class Context:
         self, cases: Mapping[Any, Callable[[], Any]], repeats: int | None = None, *, warm_up: bool | None = None,
         used: Callable[[], float] = time.process_time,
     ) -> dict[Any, Timing]:  # fmt: skip
-        """Run every case in turn, again and again, so that a slow minute of the machine hits all of them.
-
-        Warnings are not shown: a goal that is not met, or a fit that was ended early, is in the tables.
-        """
+        """Run every case in turn, again and again, so that a slow minute of the machine hits all of them."""
         timings = {name: Timing() for name in cases}
         with quietly():
             if not self.quick if warm_up is None else warm_up:

@@ -104,12 +104,6 @@ def moons(n: int = 4000, noise: float = 0.3, seed: int = 0) -> Rows:
     return X, y.astype(np.int64)
 
 
-def noise(n: int = 10_000) -> Rows:
-    """Labels that nothing tells, in ten columns."""
-    rng = np.random.default_rng(0)
-    return rng.normal(size=(n, 10)), (rng.random(n) < 0.5).astype(np.int64)
-
-
 KERNEL_FAMILIES: dict[str, Callable[..., Rows]] = {
     "drawn: one-hot": one_hot,
     "drawn: counts": counts,
@@ -123,7 +117,6 @@ KERNEL_FAMILIES: dict[str, Callable[..., Rows]] = {
     "drawn: clusters": clusters,
     "drawn: towns": towns,
     "drawn: moons": moons,
-    "drawn: noise": noise,
 }
 
 

@@ -1,4 +1,4 @@
-"""Rows and goals of any size: people of a9a, dense rows, texts; and two families that nothing was tuned on."""
+"""Rows and goals of any size: people of a9a, dense rows; and two families that nothing was tuned on."""
 
 from typing import Any, NamedTuple
 
@@ -11,7 +11,6 @@ from widemargin.goals import Goal, Population, col, error_rate, positive_rate, r
 from widemargin_papers.data import Adult
 
 N_EXTRA, EXTRA_SHARE, FLIPS = 19, 0.2, 0.01
-TEXT_LENGTH = 60
 
 
 class GoalRows(NamedTuple):
@@ -86,22 +85,6 @@ def heavy_task(n: int, d: int, seed: int = 0) -> GoalRows:
     X[:, : d // 10] += 0.3 * women[:, None]
     score = X @ (rng.laplace(size=d) / np.sqrt(d)) + rng.logistic(size=n)
     return _ranked(X, score, 0.35, women, rng)
-
-
-def text_task(n: int, d: int, m: int = 2, seed: int = 0) -> GoalRows:
-    """Rows like word counts: about 60 of d columns, frequencies by Zipf's law, rows of length one."""
-    rng = np.random.default_rng(seed)
-    share = 1.0 / np.arange(1, d + 1)
-    order = rng.permutation(d).astype(np.int32)
-    words = order[np.searchsorted(np.cumsum(share / share.sum()), rng.random((n, TEXT_LENGTH))).clip(max=d - 1)]
-    X = sp.csr_matrix((np.ones(words.size), words.ravel(), np.arange(0, words.size + 1, TEXT_LENGTH)), shape=(n, d))
-    X.sum_duplicates()
-    X.data = np.log1p(X.data)
-    X = sp.csr_matrix(sp.diags(1.0 / np.sqrt(X.multiply(X).sum(axis=1)).A1) @ X)
-    X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
-    women = rng.random(n) < 1 / 3
-    score = X @ rng.standard_normal(d) - 0.2 * women + 0.3 * rng.standard_normal(n)
-    return _ranked(X, score, 0.25, women, rng, m)
 
 
 def _ranked(X: Any, score: Any, share: float, women: Any, rng: np.random.Generator, m: int = 2) -> GoalRows:

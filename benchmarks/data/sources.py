@@ -157,26 +157,23 @@ def _bank(folder: Path | None) -> pa.Table:
     return csv.read_csv(path)
 
 
-def _covtype(folder: Path | None) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+def _two(rows: Any) -> Rows:
+    return rows.X, (rows.y > 0).astype(np.int64)
+
+
+def _covtype(folder: Path | None) -> Rows:
+    """Kinds from 1 on; the stand-in has two."""
     if folder is not None:
         return read_covtype(folder)
-    rows = synthetic_rows(500, 54)
-    return rows.X, np.where(rows.y > 0, 1, 2)
-
-
-def _ijcnn1(folder: Path | None) -> Rows:
-    rows = synthetic_rows(400, 22) if folder is None else load_ijcnn1(folder)
-    return rows.X, (rows.y > 0).astype(np.int64)
+    X, y = _two(synthetic_rows(500, 54))
+    return X, 2 - y
 
 
 def _svmlight(path: str, columns: int, folder: Path | None) -> Rows:
     if folder is None:
-        rows = synthetic_rows(400, columns)
-        return rows.X, (rows.y > 0).astype(np.int64)
+        return _two(synthetic_rows(400, columns))
     if not (folder / path).is_file():
-        raise MissingDataError(
-            f"{folder / path} is missing; name the folder of the data by --data or $WIDEMARGIN_DATA."
-        )
+        raise MissingDataError(f"{folder / path} is missing; name the folder by --data or $WIDEMARGIN_DATA.")
     X, y = load_svmlight_file(str(folder / path), n_features=columns)
     return X.toarray(), y.astype(np.int64)
 
@@ -187,7 +184,7 @@ SOURCES: dict[str, Source] = {
     "bank": _bank,
     **{name: partial(_people, name) for name in ("compas", "credit-card", "german")},
     "covtype": _covtype,
-    "ijcnn1": _ijcnn1,
+    "ijcnn1": lambda folder: _two(synthetic_rows(400, 22) if folder is None else load_ijcnn1(folder)),
     "letter": partial(_svmlight, "multiclass/letter.libsvm.gz", 16),
     "mushrooms": partial(_svmlight, "binary/mushrooms.libsvm.gz", 112),
     "mnist": lambda folder: papers.synthetic_digits(QUICK_ROWS) if folder is None else papers.load_mnist(folder),
@@ -195,7 +192,6 @@ SOURCES: dict[str, Source] = {
     "digits": lambda folder: load_digits(return_X_y=True),
     "drawn: people of a9a": lambda folder: partial(goal_rows.resampled_task, _a9a(folder)),
     "drawn: dense": lambda folder: goal_rows.dense_task,
-    "drawn: words": lambda folder: goal_rows.text_task,
     "drawn: mixed columns": lambda folder: goal_rows.mixed_task,
     "drawn: heavy columns": lambda folder: goal_rows.heavy_task,
     **{name: lambda folder, make=make: make for name, make in KERNEL_FAMILIES.items()},

@@ -6,14 +6,12 @@ constant one.
 """
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import combinations, product
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -24,9 +22,6 @@ from sklearn.preprocessing import KBinsDiscretizer, OrdinalEncoder
 from benchmarks.data.sources import OUTCOMES, People
 from benchmarks.task import Content, Context, Limit, MissingPartError, Row, Table, Task, Timing, mean_and_error
 from widemargin import GoalReduction, GoalThresholdClassifier, RateConstrainedClassifier
-from widemargin.goals import Goal, demographic_parity, equal_opportunity, equalized_odds, error_rate, recall
-
-Floats = npt.NDArray[np.float64]
 
 TRAIN_ROWS, SPLITS = 6_000, 8
 """Most rows to train on, at most half of a table, and splits of each table.
@@ -49,43 +44,40 @@ DRAWS = 20
 GROUPS = {"adult": "sex", "compas": "race", "german": "age", "credit-card": "SEX", "bank": "age"}
 OLDER = {"german": 25, "bank": 60}
 
-
-class Goals(NamedTuple):
-    """A goal: ours at a level, and what other libraries call it."""
-
-    constraint: Callable[[float], Any]
-    names: Mapping[str, str]
-
-    def at(self, level: float) -> Goal:
-        """Ours: the least error under the constraint."""
-        return Goal(minimize=error_rate(), subject_to=[self.constraint(level)])
-
-
-RECALL_FLOOR = "recall floor"
-
-GOALS = {
-    "demographic parity": Goals(
-        lambda level: demographic_parity("group", difference=level),
-        {"fairlearn": "DemographicParity"} | dict.fromkeys(("error_parity", "oxonfair"), "demographic_parity"),
-    ),
-    "equal opportunity": Goals(
-        lambda level: equal_opportunity("group", difference=level),
-        {
-            "fairlearn": "TruePositiveRateParity", "error_parity": "true_positive_rate_parity",
-            "oxonfair": "equal_opportunity", "fairgbm": "FNR",
-        },
-    ),
-    "equalised odds": Goals(
-        lambda level: equalized_odds("group", difference=level),
-        {
-            "fairlearn": "EqualizedOdds", "error_parity": "equalized_odds", "oxonfair": "equalized_odds_max",
-            "fairgbm": "FPR,FNR",
-        },
-    ),
-    RECALL_FLOOR: Goals(
-        lambda level: recall() >= 1.0 - level, dict.fromkeys(("oxonfair", "sklearn"), "recall")
-    ),
+PARITY, RECALL_FLOOR = "demographic parity", "recall floor"
+NAMES: dict[str, dict[str, str]] = {
+    PARITY: {
+        "fairlearn": "DemographicParity", "error_parity": "demographic_parity", "oxonfair": "demographic_parity",
+    },
+    "equal opportunity": {
+        "fairlearn": "TruePositiveRateParity", "error_parity": "true_positive_rate_parity",
+        "oxonfair": "equal_opportunity", "fairgbm": "FNR",
+    },
+    "equalised odds": {
+        "fairlearn": "EqualizedOdds", "error_parity": "equalized_odds", "oxonfair": "equalized_odds_max",
+        "fairgbm": "FPR,FNR",
+    },
+    RECALL_FLOOR: {"oxonfair": "recall", "sklearn": "recall"},
 }  # fmt: skip
+"""The goals, and what the other libraries that know them call them."""
+
+
+class Case(NamedTuple):
+    """Rows to train on and new ones, and the goal with its level."""
+
+    train: People
+    test: People
+    kind: str
+    level: float
+
+    @property
+    def goal(self) -> str:
+        """The least error under the goal, as ours take it."""
+        name = self.kind.replace(" ", "_").replace("ised", "ized")
+        rule = f"{name}(group, difference={self.level})"
+        if self.kind == RECALL_FLOOR:
+            rule = f"recall() >= {1.0 - self.level:g}"
+        return f"minimize error_rate()\nsubject to {rule}"
 
 
 def people(name: str, table: pa.Table, quick: bool) -> People:
@@ -118,197 +110,203 @@ def booster() -> Any:
     return LGBMClassifier(n_estimators=100, num_leaves=15, n_jobs=1, verbose=-1, random_state=0)
 
 
-Method = Callable[[People, People, Goals, float], Any]
-"""Trained on the first rows to a goal at a level: the probability that each of the second is called positive."""
+# --- methods: the probability that each new row is called positive ----------------------------------------------------
 
 
-def _ours(
-    train: People, test: People, goals: Goals, level: float, *, make: Callable[..., Any], aware: bool = False
-) -> Any:
-    clf = make(booster(), goals.at(level), random_state=0, on_infeasible="warn")
-    clf.fit(train.X, train.y, populations=train.table)
-    return clf.predict(test.X, *([test.table] if aware else []))
+def _ours(of: Case, make: Callable[..., Any], aware: bool = False) -> Any:
+    clf = make(booster(), of.goal, random_state=0, on_infeasible="warn")
+    clf.fit(of.train.X, of.train.y, populations=of.train.table)
+    return clf.predict(of.test.X, *([of.test.table] if aware else []))
 
 
-def _linear(train: People, test: People, goals: Goals, level: float) -> Any:
+def _linear(of: Case) -> Any:
     bins = KBinsDiscretizer(10, encode="onehot", quantile_method="averaged_inverted_cdf")
-    rule = RateConstrainedClassifier(goals.at(level), on_infeasible="warn", random_state=0)
-    rule.fit(bins.fit_transform(train.X), train.y, populations=train.table)
-    return rule.predict(bins.transform(test.X))
+    rule = RateConstrainedClassifier(of.goal, on_infeasible="warn", random_state=0)
+    rule.fit(bins.fit_transform(of.train.X), of.train.y, populations=of.train.table)
+    return rule.predict(bins.transform(of.test.X))
 
 
-def _plain(train: People, test: People, goals: Goals, level: float) -> Any:
-    return booster().fit(train.X, train.y).predict(test.X)
+def _plain(of: Case) -> Any:
+    return booster().fit(of.train.X, of.train.y).predict(of.test.X)
 
 
-def _held_out(train: People) -> tuple[Any, People]:
+def _held_out(of: Case) -> tuple[Any, People]:
     """A model of three quarters of the rows, and the others: thresholds chosen on rows learned from say nothing."""
+    train = of.train
     fit, held = train_test_split(np.arange(len(train.y)), test_size=0.25, random_state=0, stratify=train.y)
     return booster().fit(train.X[fit], train.y[fit]), train.take(held)
 
 
-def _exponentiated_gradient(train: People, test: People, goals: Goals, level: float) -> Any:
+def _exponentiated_gradient(of: Case) -> Any:
     from fairlearn import reductions
 
-    moment = getattr(reductions, goals.names["fairlearn"])(difference_bound=level)
-    reduction = reductions.ExponentiatedGradient(booster(), moment, eps=level)
-    reduction.fit(train.X, train.y, sensitive_features=train.code)
-    return reduction._pmf_predict(test.X)[:, 1]
+    moment = getattr(reductions, NAMES[of.kind]["fairlearn"])(difference_bound=of.level)
+    reduction = reductions.ExponentiatedGradient(booster(), moment, eps=of.level)
+    reduction.fit(of.train.X, of.train.y, sensitive_features=of.train.code)
+    return reduction._pmf_predict(of.test.X)[:, 1]
 
 
-def _threshold_optimizer(train: People, test: People, goals: Goals, level: float) -> Any:
+def _threshold_optimizer(of: Case) -> Any:
     from fairlearn.postprocessing import ThresholdOptimizer
 
-    scorer, held = _held_out(train)
+    scorer, held = _held_out(of)
     chosen = ThresholdOptimizer(
-        estimator=scorer, constraints=goals.names["error_parity"], prefit=True, predict_method="predict_proba"
+        estimator=scorer, constraints=NAMES[of.kind]["error_parity"], prefit=True, predict_method="predict_proba"
     ).fit(held.X, held.y, sensitive_features=held.code)
-    return chosen._pmf_predict(test.X, sensitive_features=test.code)[:, 1]
+    return chosen._pmf_predict(of.test.X, sensitive_features=of.test.code)[:, 1]
 
 
-def _error_parity(train: People, test: People, goals: Goals, level: float) -> Any:
+def _error_parity(of: Case) -> Any:
     from error_parity import RelaxedThresholdOptimizer
 
-    scorer, held = _held_out(train)
+    scorer, held = _held_out(of)
     chosen = RelaxedThresholdOptimizer(
-        predictor=lambda X: scorer.predict_proba(X)[:, 1], constraint=goals.names["error_parity"], tolerance=level
+        predictor=lambda X: scorer.predict_proba(X)[:, 1], constraint=NAMES[of.kind]["error_parity"], tolerance=of.level
     )
     chosen.fit(X=held.X, y=held.y, group=held.code)
-    return np.mean([chosen.predict(test.X, group=test.code) for _ in range(DRAWS)], axis=0)
+    return np.mean([chosen.predict(of.test.X, group=of.test.code) for _ in range(DRAWS)], axis=0)
 
 
-def _oxonfair(train: People, test: People, goals: Goals, level: float, *, groups: str) -> Any:
-    """With groups that are "seen" or "guessed" at prediction, or a recall floor with "none"."""
+def _oxonfair(of: Case, groups: str = "seen") -> Any:
+    """With groups that are "seen" or "guessed" at prediction; a recall floor knows none."""
     from oxonfair import FairPredictor, group_metrics
 
-    scorer, held = _held_out(train)
-    given = [{"data": rows.X, "target": rows.y} | ({} if groups == "none" else {"groups": rows.code})
-             for rows in (held, test)]  # fmt: skip
-    known: dict[str, dict[str, Any]] = {"seen": {}, "none": {"groups": None}}
+    (scorer, held), floor = _held_out(of), of.kind == RECALL_FLOOR
+    given = [{"data": rows.X, "target": rows.y} | ({} if floor else {"groups": rows.code}) for rows in (held, of.test)]
+    known: dict[str, Any] = {"groups": None} if floor else {}
     if groups == "guessed":
-        known["guessed"] = {"inferred_groups": booster().fit(train.X, train.code)}
-    chosen, bound = FairPredictor(scorer, given[0], **known[groups]), 1.0 - level if groups == "none" else level
-    chosen.fit(group_metrics.accuracy, getattr(group_metrics, goals.names["oxonfair"]), bound)
+        known = {"inferred_groups": booster().fit(of.train.X, of.train.code)}
+    chosen = FairPredictor(scorer, given[0], **known)
+    chosen.fit(
+        group_metrics.accuracy,
+        getattr(group_metrics, NAMES[of.kind]["oxonfair"]),
+        1.0 - of.level if floor else of.level,
+    )
     return np.ravel(chosen.predict(given[1]))
 
 
-def _fairgbm(train: People, test: People, goals: Goals, level: float) -> Any:
+def _fairgbm(of: Case) -> Any:
     import fairgbm
 
-    rows = fairgbm.Dataset(train.X, train.y, constraint_group=train.code)
+    rows = fairgbm.Dataset(of.train.X, of.train.y, constraint_group=of.train.code)
     settings = {
-        "objective": "constrained_cross_entropy", "constraint_type": goals.names["fairgbm"], "num_leaves": 15,
-        "constraint_fnr_tolerance": level, "constraint_fpr_tolerance": level, "num_threads": 1, "verbose": -1,
+        "objective": "constrained_cross_entropy", "constraint_type": NAMES[of.kind]["fairgbm"], "num_leaves": 15,
+        "constraint_fnr_tolerance": of.level, "constraint_fpr_tolerance": of.level, "num_threads": 1, "verbose": -1,
         "seed": 0,
     }  # fmt: skip
-    return fairgbm.train(settings, rows, 100).predict(test.X) > 0.5
+    return fairgbm.train(settings, rows, 100).predict(of.test.X) > 0.5
 
 
-def _tuned_threshold(train: People, test: People, goals: Goals, level: float) -> Any:
+def _tuned_threshold(of: Case) -> Any:
     def score(y: Any, called: Any) -> float:
         """Accuracy, and below it by the shortfall where the floor is missed."""
         found = recall_score(y, called)
-        return float(accuracy_score(y, called) if found >= 1.0 - level else found - 1.0)
+        return float(accuracy_score(y, called) if found >= 1.0 - of.level else found - 1.0)
 
     chosen = TunedThresholdClassifierCV(booster(), scoring=make_scorer(score), random_state=0)
-    return chosen.fit(train.X, train.y).predict(test.X)
-
-
-class Comparison(NamedTuple):
-    """Methods side by side: ours, peers with the modules they come from, and which of ours is held against those."""
-
-    title: str
-    first: str
-    ours: Mapping[str, Method]
-    peers: Mapping[str, tuple[str, Method]]
+    return chosen.fit(of.train.X, of.train.y).predict(of.test.X)
 
 
 REDUCTION, ONE_RUN = (partial(_ours, make=partial(GoalReduction, one_run=one_run)) for one_run in (False, True))
 BY_GROUP = partial(GoalThresholdClassifier, cv=5, per_population="group")
-REDUCTION_BY_GROUP = partial(GoalReduction, one_run=False, per_population="group")
+NO_GOAL = "no goal"
+OURS: dict[str, Callable[[Case], Any]] = {
+    NO_GOAL: _plain,
+    "linear": _linear,
+    "reduction": REDUCTION,
+    "one run": ONE_RUN,
+    "guessed groups": partial(_ours, make=partial(BY_GROUP, group_estimator=booster())),
+    "thresholds by group": partial(_ours, make=BY_GROUP, aware=True),
+    "reduction by group": partial(
+        _ours, make=partial(GoalReduction, one_run=False, per_population="group"), aware=True
+    ),
+    "threshold": partial(_ours, make=partial(GoalThresholdClassifier, cv=5)),
+}
+PEERS: dict[str, tuple[str, Callable[[Case], Any]]] = {
+    "fairlearn ExponentiatedGradient": ("fairlearn", _exponentiated_gradient),
+    "OxonFair, inferred groups": ("oxonfair", partial(_oxonfair, groups="guessed")),
+    "FairGBM": ("fairgbm", _fairgbm),
+    "fairlearn ThresholdOptimizer": ("fairlearn", _threshold_optimizer),
+    "error-parity": ("error_parity", _error_parity),
+    "OxonFair": ("oxonfair", _oxonfair),
+    "scikit-learn TunedThresholdClassifierCV": ("sklearn", _tuned_threshold),
+}
+
+
+class Comparison(NamedTuple):
+    """Methods side by side: which of ours is held against the peers, all of ours, and the peers."""
+
+    title: str
+    first: str
+    ours: tuple[str, ...]
+    peers: tuple[str, ...]
+
+
 BLIND = Comparison(
-    "Group unseen at prediction", "one run",
-    {
-        "linear": _linear, "reduction": REDUCTION, "one run": ONE_RUN,
-        "guessed groups": partial(_ours, make=partial(BY_GROUP, group_estimator=booster())),
-    },
-    {
-        "fairlearn ExponentiatedGradient": ("fairlearn", _exponentiated_gradient),
-        "OxonFair, inferred groups": ("oxonfair", partial(_oxonfair, groups="guessed")),
-        "FairGBM": ("fairgbm", _fairgbm),
-    },
+    "Group unseen at prediction", "one run", ("linear", "reduction", "one run", "guessed groups"),
+    ("fairlearn ExponentiatedGradient", "OxonFair, inferred groups", "FairGBM"),
 )  # fmt: skip
 AWARE = Comparison(
-    "Group seen at prediction", "thresholds by group",
-    {
-        "thresholds by group": partial(_ours, make=BY_GROUP, aware=True),
-        "reduction by group": partial(_ours, make=REDUCTION_BY_GROUP, aware=True),
-    },
-    {
-        "fairlearn ThresholdOptimizer": ("fairlearn", _threshold_optimizer),
-        "error-parity": ("error_parity", _error_parity),
-        "OxonFair": ("oxonfair", partial(_oxonfair, groups="seen")),
-    },
+    "Group seen at prediction", "thresholds by group", ("thresholds by group", "reduction by group"),
+    ("fairlearn ThresholdOptimizer", "error-parity", "OxonFair"),
 )  # fmt: skip
 FLOOR = Comparison(
-    "Recall floor", "threshold",
-    {
-        "linear": _linear, "reduction": REDUCTION, "one run": ONE_RUN,
-        "threshold": partial(_ours, make=partial(GoalThresholdClassifier, cv=5)),
-    },
-    {
-        "scikit-learn TunedThresholdClassifierCV": ("sklearn", _tuned_threshold),
-        "OxonFair": ("oxonfair", partial(_oxonfair, groups="none")),
-    },
+    "Recall floor", "threshold", ("linear", "reduction", "one run", "threshold"),
+    ("scikit-learn TunedThresholdClassifierCV", "OxonFair"),
 )  # fmt: skip
-NO_GOAL = "no goal"
 WITHOUT_LEVEL = {NO_GOAL, "fairlearn ThresholdOptimizer"}
 """One model whatever the level is; the second asks for parity itself."""
 
 
-def measured(called: Floats, test: People, kind: str) -> tuple[float, float]:
+def measured(called: Any, test: People, kind: str) -> tuple[float, float]:
     """Error, and by how much the rates of the two groups differ; of a recall floor the share that is missed."""
+    called = np.asarray(called, dtype=np.float64)
     error = float(np.where(test.y == 1, 1.0 - called, called).mean())
     if kind == RECALL_FLOOR:
         return error, float(1.0 - called[test.y == 1].mean())
     # The rows on which rates of the groups are compared: all, the positive ones, or these and the negative ones.
-    compared = {"demographic parity": [test.y >= 0], "equal opportunity": [test.y == 1]}
+    compared = {PARITY: [test.y >= 0], "equal opportunity": [test.y == 1]}
     every = compared.get(kind, [test.y == 1, test.y == 0])
     return error, max(abs(float(called[of & test.first].mean() - called[of & ~test.first].mean())) for of in every)
+
+
+def _methods(ctx: Context, kind: str) -> dict[str, Callable[[Case], Any]]:
+    """Ours, and the peers that are there and know the goal."""
+    compared = (FLOOR,) if kind == RECALL_FLOOR else (BLIND, AWARE)
+    there = {NO_GOAL: OURS[NO_GOAL]} | {name: OURS[name] for of in compared for name in of.ours}
+    for name in (name for of in compared for name in of.peers):
+        module, call = PEERS[name]
+        if module in NAMES[kind] and ctx.peer(module) is not None:
+            there[name] = call
+    return there
 
 
 def points(name: str, context: Context) -> list[Row]:
     """Error and violation on new rows of every method at every level of every goal, on a table."""
     whole, rows = people(name, context.load(name), context.quick), []
-    for split in range(context.pick(SPLITS, 1)):
+    for split, kind in product(range(context.pick(SPLITS, 1)), context.pick(list(NAMES), [PARITY, RECALL_FLOOR])):
         order = np.random.default_rng(2000 + split).permutation(len(whole.y))
         n_train = min(TRAIN_ROWS, len(order) // 2)
         train, test = whole.take(order[:n_train]), whole.take(order[n_train:])
-        for kind in context.pick(list(GOALS), ["demographic parity", RECALL_FLOOR]):
-            goals, share = GOALS[kind], float(test.y.mean())
-            # The constant model of no violation: of a recall floor it calls everybody positive.
-            trivial = 1.0 - share if kind == RECALL_FLOOR else min(share, 1.0 - share)
-            about = {"table": name, "split": split, "trivial": trivial, "goal": kind}
-            levels = (FLOORS if kind == RECALL_FLOOR else LEVELS)[context.pick(slice(None), slice(1, 2))]
-            compared = (FLOOR,) if kind == RECALL_FLOOR else (BLIND, AWARE)
-            ours = {NO_GOAL: _plain} | {method: call for of in compared for method, call in of.ours.items()}
-            peers = {
-                method: call for of in compared for method, (module, call) in of.peers.items()
-                if module in goals.names and context.peer(module) is not None
-            }  # fmt: skip
-            for method, level in product(methods := ours | peers, levels):
-                if method in WITHOUT_LEVEL and level != levels[0]:
-                    continue
-                try:
-                    timing = Timing.of(partial(methods[method], train, test, goals, level))
-                except Exception as error:
-                    if method not in peers:
-                        raise
-                    print(f"{name}, {kind}, {method}: {error}", file=sys.stderr)  # a peer's own failure
-                    continue
-                reached = measured(np.asarray(timing.result, dtype=np.float64), test, kind)
-                found = {"error": reached[0], "violation": reached[1], "seconds": timing.processor_median}
-                rows.append(about | {"method": method, "level": level} | found)
+        share = float(test.y.mean())
+        # The constant model of no violation: of a recall floor it calls everybody positive.
+        trivial = 1.0 - share if kind == RECALL_FLOOR else min(share, 1.0 - share)
+        levels = (FLOORS if kind == RECALL_FLOOR else LEVELS)[context.pick(slice(None), slice(1, 2))]
+        for (method, call), level in product(_methods(context, kind).items(), levels):
+            if method in WITHOUT_LEVEL and level != levels[0]:
+                continue
+            try:
+                timing = Timing.of(partial(call, Case(train, test, kind, level)))
+            except Exception as error:
+                if method not in PEERS:
+                    raise
+                print(f"{name}, {kind}, {method}: {error}", file=sys.stderr)  # a peer's own failure
+                continue
+            error, violation = measured(timing.result, test, kind)
+            rows.append({
+                "table": name, "split": split, "trivial": trivial, "goal": kind, "method": method, "level": level,
+                "error": error, "violation": violation, "seconds": timing.processor_median,
+            })  # fmt: skip
     return rows
 
 
@@ -381,32 +379,8 @@ def _targets(content: Content) -> Iterable[Limit]:
                 yield Limit(what, mean, 2.0 * error if error == error else 0.0)
 
 
-def _picture(content: Content, path: Path) -> None:
-    """Error against the difference between groups on new rows, for bounds on the positive rates, means over splits."""
-    from matplotlib.figure import Figure
-
-    points = _measured(content).query("goal == 'demographic parity'")
-    means = points.groupby(["table", "method", "level"])[["violation", "error"]].mean()
-    tables = points["table"].unique()
-    figure = Figure(figsize=(4.2 * len(tables), 7.6), layout="constrained")
-    grid = figure.subplots(2, len(tables), squeeze=False, sharex="col", sharey="col")
-    for line, of in zip(grid, (BLIND, AWARE), strict=True):
-        for axes, table in zip(line, tables, strict=True):
-            for number, name in enumerate((NO_GOAL, *of.ours, *of.peers)):
-                if name in means.loc[table].index:
-                    style = "*" if name == NO_GOAL else "o-" if name in of.ours else "s--"
-                    axes.plot(*means.loc[table, name].T.to_numpy(), style, color=f"C{number}", markersize=5, label=name)
-            axes.set_title(f"{table}: {of.title.lower()}", fontsize=10)
-            axes.grid(color="0.92")
-        line[0].set_ylabel("error on new rows")
-        shown = {text: drawn for axes in line for drawn, text in zip(*axes.get_legend_handles_labels(), strict=True)}
-        line[-1].legend(shown.values(), shown, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
-    for axes in grid[-1]:
-        axes.set_xlabel("difference of positive rates on new rows")
-    figure.savefig(path, dpi=85, metadata={"Software": None})
-
-
 def _task(half: Any, names: Sequence[str]) -> Task:
+    seconds = " | ".join(f"{name}: {{{name}:.2f}}" for name in names)
     return Task(
         f"Boosted trees under fairness goals on {', '.join(names)}: the error at equal violation on new rows, beside "
         "fairlearn, error-parity, OxonFair and FairGBM, who does not see the group at prediction and who does; and "
@@ -416,12 +390,9 @@ def _task(half: Any, names: Sequence[str]) -> Task:
             "blind": _table(BLIND),
             "aware": _table(AWARE),
             "floor": _table(FLOOR),
-            "seconds": Table(
-                "Mean processor seconds of a fit", _seconds,
-                "method | " + " | ".join(f"{name}: {{{name}:.2f}}" for name in names),
-            ),
+            "seconds": Table("Mean processor seconds of a fit", _seconds, f"method | {seconds}"),
         },
-        _targets, subject="any model", half=half, picture=_picture,
+        _targets, subject="any model", half=half,
         peers=("fairlearn", "oxonfair", "error-parity", "fairgbm", "lightgbm"),
     )  # fmt: skip
 

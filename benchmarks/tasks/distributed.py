@@ -4,7 +4,7 @@ import random
 import resource
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,15 +20,11 @@ from widemargin.distributed import BlockMap, DaskMap, SerialMap, labelled_rows
 from widemargin.estimators.rate_constrained.blocks import Labels, block_survey, blocked_problem, counted_goal
 from widemargin.estimators.rate_constrained.options import gathered
 from widemargin.goals import Goal
-from widemargin.solvers.convex import level_method, newton
+from widemargin.solvers.convex import newton
 from widemargin_papers.data import Adult
 
 GAPS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 CONSTRAINTS = (1, 4, 20, 50)
-WIDE = (("text", 1000, 4, 1e-4), ("text", 5000, 4, 1e-4), ("text", 30_000, 4, 1e-4), ("text", 5000, 20, 1e-3),
-        ("text", 5000, 50, 1e-3), ("dense", 2000, 2, 1e-3))  # fmt: skip
-"""Rows, features, constraints, smallest gap."""
-
 LARGE, LIMIT = 20_000_000, 2 << 30
 KILLS = 50
 PEOPLE = "drawn: people of a9a"
@@ -47,14 +43,14 @@ def fit_blocks(goal: Any, blocks: BlockMap, options: Row | None = None, **more: 
         return model
 
 
-def _one_step(goal: Goal, blocks: BlockMap, gap: float, solver: Any = newton) -> tuple[Any, int]:
+def _one_step(goal: Goal, blocks: BlockMap, gap: float) -> tuple[Any, int]:
     """A convex step from nothing, with the default regulariser, over rows with the labels 1 and -1; and its looks."""
     labels = Labels((-1.0, 1.0), goal, {})
     found, (counts, tied) = blocks.sum(block_survey), counted_goal(blocks, labels)
     lam = 10.0 / found.weight
     problem = blocked_problem(blocks, labels, counts, tied, found, lam=lam, fit_intercept=True, scratch=None)
     at = problem.scores(np.zeros(problem.n_features), problem.constant_start(1.0))
-    step = solver.solve(problem.majorise(at), tol=gap)
+    step = newton.solve(problem.majorise(at), tol=gap)
     return step, problem.rows.n_passes
 
 
@@ -109,20 +105,6 @@ def passes(ctx: Context) -> list[Row]:
     return rows
 
 
-def features(ctx: Context) -> list[Row]:
-    """Looks at all rows of one convex step where features are many: the level method and Newton's, on 20,000 rows."""
-    n, rows = ctx.pick(20_000, 1000), []
-    for kind, d, m, least in ctx.pick(WIDE, WIDE[:1]):
-        task = ctx.load("drawn: words")(n, d, m) if kind == "text" else ctx.load("drawn: dense")(n, d)
-        recipes = recipes_of(task)
-        for gap in (gap for gap in GAPS[:3] if gap >= least):
-            row: Row = {"rows": kind, "n": n, "d": d, "m": m, "gap": gap}
-            for name, solver in (("bundle", level_method), ("newton", newton)):
-                _, row[name] = _one_step(task.goal, SerialMap(recipes), gap, solver)
-            rows.append(row)
-    return rows
-
-
 class CountedMap(SerialMap):
     """Notes the processor seconds of the Newton passes, by name."""
 
@@ -142,18 +124,6 @@ class CountedMap(SerialMap):
         """Mean seconds of the passes of these names."""
         every = [seconds for name in names for seconds in self.seconds.get(name, ())]
         return sum(every) / max(len(every), 1)
-
-
-def linear(ctx: Context) -> list[Row]:
-    """Processor seconds of a fit over mapped files, by look at all rows, against the number of rows."""
-    adult, rows = ctx.load("a9a"), []
-    for n in ctx.pick((1_000_000, 2_000_000, 4_000_000, 8_000_000), (2000, 4000)):
-        with tempfile.TemporaryDirectory() as folder:
-            write_synthetic(adult, n, Path(folder) / "rows")
-            blocks = CountedMap(adult_columns(Path(folder) / "rows"), hold=False)
-            fit_blocks(GOAL, blocks, {"max_steps": 1, "enforce": "randomized"}, scratch=folder)
-        rows.append({"n": n, "ns a row and pass": 1e9 * blocks.each("move", "slopes", "settle") / n})
-    return rows
 
 
 CALLS = ((PEOPLE, 142, 130_000), *(("drawn: dense", d, n) for d, n in ((100, 65_536), (500, 32_768), (1000, 32_768))))
@@ -236,25 +206,19 @@ def _targets(content: Content) -> Iterable[Limit]:
         yield Limit("workers killed in fits that end with the same bits", alike, KILLS, at_least=True)
 
 
-def _by_gap(part: str, name: str) -> Callable[[Content], Iterable[Row]]:
-    """One row with all gaps for each kind of rows, or of solution, named by a form."""
-
-    def rows(content: Content) -> Iterable[Row]:
-        named = [row | {"what": name.format(**row)} for row in content.get(part, [])]
-        for what, some in grouped(named, "what"):
-            yield {"what": what} | {f"{row['gap']:g}": row for row in some}
-
-    return rows
+def _by_gap(content: Content) -> Iterable[Row]:
+    """One row with all gaps for each kind of solution and number of constraints."""
+    for (what, m), some in grouped(content["passes"], "what", "m"):
+        yield {"what": f"{what}, {m} constraints"} | {f"{row['gap']:g}": row for row in some}
 
 
-def _killed(content: Content) -> Iterable[Row]:
-    if rows := content.get("kills"):
-        kills, same = sum(row["kills"] for row in rows), all(row["same"] for row in rows)
-        yield {"workers": kills, "fits": len(rows), "same": same}
+def _killed(content: Content) -> list[Row]:
+    rows = content["kills"]
+    return [{"workers": sum(row["kills"] for row in rows), "fits": len(rows), "same": all(row["same"] for row in rows)}]
 
 
 def _out_of_core(content: Content) -> Iterable[Row]:
-    for row in content.get("large", []):
+    for row in content["large"]:
         sizes = {name: row[name] / 1e9 for name in ("private", "resident", "parquet")}
         yield row | {"minutes": row["seconds"] / 60, **sizes}
 
@@ -263,8 +227,7 @@ TASKS = {
     "distributed": Task(
         "Training over blocks, a pass being a sum over blocks; two worker processes of one thread each (Dask), "
         "everything else on one thread.",
-        {"overhead": overhead, "passes": passes, "features": features, "linear": linear, "costs": costs,
-         "large": large, "kills": kills},
+        {"overhead": overhead, "passes": passes, "costs": costs, "large": large, "kills": kills},
         {
             "overhead": Table(
                 "Whole fits, rows in memory, two workers", "overhead",
@@ -273,18 +236,9 @@ TASKS = {
                 "| of those, never fetched: {ratio kept, processor:.1f}",
             ),
             "passes": Table(
-                "Looks at all rows, by gap and number of constraints", _by_gap("passes", "{what}, {m} constraints"),
+                "Looks at all rows, by gap and number of constraints", _by_gap,
                 "what | " + " | ".join(f"to {gap:g}: {{{gap:g}[passes]}}" for gap in GAPS),
             ),
-            "features": Table(
-                "Looks at all rows of one convex step with many features",
-                _by_gap("features", "{rows}, {d:,} features, {m} constraints"),
-                "rows: {what} | " + " | ".join(
-                    f"to {gap:g}, bundle: {{{gap:g}[bundle]}} | Newton: {{{gap:g}[newton]}}" for gap in GAPS[:3]
-                ),
-            ),
-            "linear": Table("Processor time of a look at all rows", "linear",
-                "rows: {n:,} | processor ns a row and look: {ns a row and pass:.1f}"),
             "costs": Table(
                 "Processor nanoseconds a row and pass", "costs",
                 "rows | slopes and Gram matrix: {slopes:.0f} | change of scores: {move:.0f} "
@@ -293,9 +247,9 @@ TASKS = {
             ),
             "large": Table(
                 "More rows than fit into 2 GB of private memory", _out_of_core,
-                "rows: {n:,} | minutes: {minutes:.1f} | processor s: {processor:.0f} | looks: {passes} | private GB: "
-                "{private:.1f} "
-                "| with pages of mapped files, GB: {resident:.1f} | Parquet GB: {parquet:.1f} | goal met: {met}",
+                "rows: {n:,} | minutes: {minutes:.1f} | processor s: {processor:.0f} | looks: {passes} "
+                "| private GB: {private:.1f} | with pages of mapped files, GB: {resident:.1f} "
+                "| Parquet GB: {parquet:.1f} | goal met: {met}",
             ),
             "kills": Table("Workers killed at random", _killed,
                 "workers killed: {workers} | fits | same bits as undisturbed: {same}"),

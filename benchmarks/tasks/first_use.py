@@ -1,17 +1,13 @@
-"""First use: three commands, the first call of each estimator, imports and sizes, audits of a million rows."""
+"""First use: three commands, the first call of each estimator, audits of a million rows."""
 
 import gzip
-import json
 import os
 import resource
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
-import zipfile
 from collections.abc import Iterable, Sequence
-from importlib.metadata import distribution, requires
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -21,20 +17,14 @@ import pyarrow.parquet as pq
 
 from benchmarks.machine import ROOT
 from benchmarks.task import Content, Context, Limit, Row, Table, Task, Timing
-from widemargin.cli.goals_file.reader import read_goals_file
 from widemargin.cli.tables.table_files import read_table
-from widemargin.diagnostics import audit
-from widemargin.exceptions import MissingDataError
-from widemargin.persistence import load_model
 
 EXAMPLE, PEOPLE = ROOT / "examples" / "adult.toml", ROOT / "examples" / "data" / "adult.csv.gz"
 
 
 class Ended(NamedTuple):
-    """A process of its own: what it said, its exit code, seconds and processor seconds."""
+    """Of a process its seconds and processor seconds."""
 
-    said: str
-    code: int
     wall: float
     processor: float
 
@@ -49,10 +39,9 @@ def command(*arguments: str, folder: Path = ROOT, codes: Sequence[int] = (0,), *
     )
     wall, after = time.perf_counter() - wall, resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode not in codes:
-        problem = MissingDataError if "data" in arguments else RuntimeError
-        raise problem(f"{' '.join(arguments)}: {done.stderr.strip()[-500:]}")
+        raise RuntimeError(f"{' '.join(arguments)}: {done.stderr.strip()[-500:]}")
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return Ended(done.stdout, done.returncode, wall, used)
+    return Ended(wall, used)
 
 
 # --- three commands ---------------------------------------------------------------------------------------------------
@@ -104,15 +93,12 @@ STRUCTURAL = ("MulticlassSVC", "MultiLabelSVC", "HierarchicalSVC", "ChainSVC")
 
 
 def first_fits(ctx: Context, name: str) -> dict[str, float]:
-    """Processor seconds of two fits, and wall seconds of the first, with the making of its rows."""
+    """Seconds of two fits."""
     from widemargin.cli.commands.compile import made_estimator, made_rows
 
-    began, model = time.perf_counter(), made_estimator(name)
-    X, y = made_rows(name, 500)[0]
-    timing = Timing.of(lambda: model.fit(X, y).predict(X))
-    wall = time.perf_counter() - began
-    timing.add(lambda: model.fit(X, y).predict(X))
-    return {"first": timing.processor[0], "wall": wall, "second": timing.processor[1]}
+    model, (X, y) = made_estimator(name), made_rows(name, 500)[0]
+    timing = Timing.of(lambda: model.fit(X, y).predict(X)).add(lambda: model.fit(X, y).predict(X))
+    return {"first": timing.processor[0], "wall": timing.wall[0], "second": timing.processor[1]}
 
 
 FIRST_FIT = (
@@ -137,15 +123,6 @@ def first_calls(ctx: Context) -> list[Row]:
     return rows
 
 
-def trained_example(ctx: Context) -> list[float]:
-    """Processor seconds of `widemargin train` on the census example: with an empty cache, and with a filled one."""
-    if ctx.quick:
-        return []
-    with tempfile.TemporaryDirectory() as folder:
-        train = ("-m", "widemargin", "train", str(EXAMPLE), "--model", f"{folder}/adult.skops")
-        return [command(*train, NUMBA_CACHE_DIR=folder, OMP_NUM_THREADS="1").processor for _ in range(2)]
-
-
 def _call_sentences(content: Content) -> Iterable[tuple[str, str]]:
     rows = {row["estimator"]: row["empty"]["first"] for row in content["rows"]}
     structural = [rows.pop(name) for name in STRUCTURAL]
@@ -161,86 +138,9 @@ def _call_targets(content: Content) -> Iterable[Limit]:
         found = [seconds for name, seconds in programs.items() if (name in STRUCTURAL) == structural]
         if found:
             yield Limit(f"a program with one fit, empty cache, slowest of the {named}", max(found), most, "s")
-    if content["train"]:
-        yield Limit("`widemargin train` on the example, empty cache", content["train"][0], 12.0, "s")
-
-
-# --- what an installation weighs --------------------------------------------------------------------------------------
-
-IMPORTS = (
-    "import widemargin", "import widemargin.goals", "from widemargin import audit", "from widemargin import KernelSVC",
-    "from widemargin import RateConstrainedClassifier", "from widemargin import MultiLabelSVC",
-    "from widemargin import save_model", "import widemargin.cli.commands.audit", "import widemargin.cli.commands.train",
-)  # fmt: skip
-NEEDED_FOR = {
-    "numpy": "arrays",
-    "scipy": "sparse rows, linear algebra",
-    "scikit-learn": "the interface of estimators, checks of input",
-    "numba": "compiled loops",
-    "highspy": "linear programmes: mixtures of thresholds, relaxations; not loaded by kernel models",
-    "narwhals": "pandas, polars and other data frames",
-    "pyarrow": "CSV and Parquet; columns of populations and cells of rows, also of arrays in memory",
-    "rich": "progress and tables on a terminal",
-    "skops": "model files; loaded when one is read or written",
-}
-
-
-def imports(ctx: Context) -> list[Row]:
-    """Processor seconds of imports in new processes, and which libraries they load."""
-    rows, called = [], {"scikit-learn": "sklearn"}
-    for statement in IMPORTS[: ctx.pick(None, 2)]:
-        code = (
-            f"import json, sys, time\nstart = time.process_time()\n{statement}\nseconds = time.process_time() - start\n"
-            "print(json.dumps([seconds, sorted({name.partition('.')[0] for name in sys.modules})]))"
-        )
-        seconds, modules = [], []
-        for _ in range(ctx.repeats):
-            taken, modules = json.loads(command("-c", code, OMP_NUM_THREADS="1").said)
-            seconds.append(taken)
-        loads = [name for name in NEEDED_FOR if called.get(name, name) in modules]
-        rows.append({"statement": statement, "seconds": round(statistics.median(seconds), 3), "loads": loads})
-    return rows
-
-
-def megabytes(ctx: Context) -> dict[str, int]:
-    """Bytes of the files of every library that is installed with the package, without byte code."""
-    sizes = {}
-    for name in NEEDED_FOR:
-        if any(text.startswith(name) and "extra ==" not in text for text in requires("widemargin") or ()):
-            files = (Path(str(file.locate())) for file in distribution(name).files or [])
-            kept = (path for path in files if "__pycache__" not in str(path) and path.is_file())
-            sizes[name] = sum(path.stat().st_size for path in kept)
-    return sizes
-
-
-def wheel(ctx: Context) -> list[int] | None:
-    """Bytes of the wheel, and of what it holds unpacked; None where it cannot be built (no network, no tools)."""
-    if ctx.quick:
-        return None
-    with tempfile.TemporaryDirectory() as folder:
-        pip = ("-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, str(ROOT))
-        if command(*pip, codes=(0, 1, 2)).code:
-            return None
-        (made,) = Path(folder).glob("*.whl")
-        return [made.stat().st_size, sum(item.file_size for item in zipfile.ZipFile(made).infolist())]
 
 
 # --- audits of a million rows -----------------------------------------------------------------------------------------
-
-
-def _apart(report: Row, rows: Path, model: Path | None) -> float:
-    """The largest difference of any rate, bound, slack or end of an interval to an audit of all rows in memory."""
-    goals, table = read_goals_file(EXAMPLE), pq.read_table(rows)
-    said, X = (load_model(model), table) if model else (table["deployed"], None)
-    y, positive = table[goals.data.target], goals.data.positive
-    whole = audit(said, goals.audit_goal or goals.goal, X, y, populations=table, pos_label=positive).to_dict()
-
-    def numbers(of: Row) -> list[float]:
-        rules = of["constraints"]
-        ends = [rule["interval"][end] for rule in rules for end in ("lower", "upper")]
-        return [of["objective"], *ends, *(rule[key] for rule in rules for key in ("rate", "bound", "slack"))]
-
-    return float(np.abs(np.subtract(numbers(report), numbers(whole))).max())
 
 
 def audits(ctx: Context) -> list[Row]:
@@ -248,7 +148,7 @@ def audits(ctx: Context) -> list[Row]:
     n, table, rows = ctx.pick(1_000_000, 3000), read_table(PEOPLE), []
     rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as made:
-        folder, file, model, report = (Path(made) / name for name in ("rows", "rows.parquet", "m.skops", "report.json"))
+        folder, file, model = (Path(made) / name for name in ("rows", "rows.parquet", "m.skops"))
         folder.mkdir()
         for number in range(10):
             pq.write_table(table.take(rng.integers(0, table.num_rows, n // 10)), folder / f"{number}.parquet")
@@ -259,10 +159,9 @@ def audits(ctx: Context) -> list[Row]:
             cases += [("model, one file", file, model), ("model, folder", folder, model)]
         for case, data, judged in cases:
             by = ("--model", str(judged)) if judged else ("--predictions", f"{data}:deployed")
-            given = (str(EXAMPLE), *by, "--data", str(data), "--rows", "all", "--report-json", str(report))
+            given = (str(EXAMPLE), *by, "--data", str(data), "--rows", "all")
             done = command("-m", "widemargin", "audit", *given, codes=(0, 1), OMP_NUM_THREADS="1")
-            apart = _apart(json.loads(report.read_text())["report"], data, judged)
-            rows.append({"case": case, "n": n, "difference": apart, "seconds": done.wall, "processor": done.processor})
+            rows.append({"case": case, "n": n, "seconds": done.wall, "processor": done.processor})
     return rows
 
 
@@ -278,15 +177,16 @@ TASKS = {
                 "| all s: {seconds:.1f} | processor s: {processor_s:.1f} | report KB: {report_kb}",
             ),
         },
-        lambda content: [Limit("three commands, slower table", max(row["seconds"] for row in content["rows"]), 120.0,
-            "s")],
+        lambda content: [
+            Limit("three commands, slower table", max(row["seconds"] for row in content["rows"]), 120.0, "s"),
+        ],
         _report_sentences, subject="first use",
     ),
     "first_call": Task(
         "What compiling costs: the first fit of each estimator in a process with an empty cache of compiled code, the "
         "second in that process, and the first in a new process that finds the cache filled, as `widemargin compile` "
         "leaves it.",
-        {"rows": first_calls, "train": trained_example},
+        {"rows": first_calls},
         {
             "seconds": Table(
                 "Processor seconds on 500 rows; compiled code is kept between processes", "rows",
@@ -294,52 +194,22 @@ TASKS = {
                 "| program with imports: {program:.2f} | first call, filled cache: {filled[first]:.2f} "
                 "| second call: {empty[second]:.2f}",
             ),
-            "train": Table(
-                "`widemargin train examples/adult.toml`, processor seconds",
-                lambda content: [dict(zip(("empty", "filled"), content["train"], strict=True))]
-                    if content.get("train") else [],
-                "empty cache: {empty:.1f} | filled cache: {filled:.1f}",
-            ),
         },
         _call_targets, _call_sentences, half="neutral",
-    ),
-    "footprint": Task(
-        "What an installation weighs: the wheel, the libraries below it, and how long imports take (processor seconds "
-        "of a new process, the interpreter's own start taken off).",
-        {"imports": imports, "megabytes": megabytes, "wheel": wheel},
-        {
-            "imports": Table("Imports, processor seconds", "imports",
-                "import: `{statement}` | seconds: {seconds:.2f} | loads: {loads}"),
-            "sizes": Table(
-                "Libraries that are installed with it, megabytes on disk",
-                lambda content: [{"name": name, "MB": size / 1e6, "for": NEEDED_FOR[name]} for name,
-                    size in content["megabytes"].items()],
-                "library: {name} | MB: {MB:.1f} | what for: {for}",
-            ),
-            "wheel": Table(
-                "The wheel",
-                lambda content: [{"packed": content["wheel"][0] / 1e6, "unpacked": content["wheel"][1] / 1e6}]
-                    if content.get("wheel") else [],
-                "MB: {packed:.2f} | MB unpacked: {unpacked:.1f}",
-            ),
-        },
-        half="neutral",
     ),
     "audit_stream": Task(
         "`widemargin audit` of a million rows from Parquet, drawn with replacement from the example's table, each a "
         "process of its own, its start counted: by a model (one file, and a folder of ten) and by a column of "
-        "predictions; and how far its numbers are from those of an audit in memory.",
+        "predictions.",
         {"rows": audits},
         {
             "audits": Table(
                 "Audits from Parquet", "rows",
-                "case | rows: {n:,} | seconds: {seconds:.1f} | processor s: {processor:.1f} | largest difference: "
-                "{difference:.0e}",
+                "case | rows: {n:,} | seconds: {seconds:.1f} | processor s: {processor:.1f}",
             ),
         },
         lambda content: [
             Limit("audit of a million rows, processor", max(row["processor"] for row in content["rows"]), 20.0, "s"),
-            Limit("audit, from one in memory", max(row["difference"] for row in content["rows"]), 1e-9),
         ],
         half="neutral",
     ),

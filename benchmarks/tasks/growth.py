@@ -1,7 +1,7 @@
 """How time and memory grow: exponents over at least four doublings, threads, and a billion rows on a cluster."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 from joblib import cpu_count
+from scipy.stats import linregress
 from sklearn.base import clone
 from sklearn.metrics import jaccard_score
 from sklearn.preprocessing import normalize
@@ -25,52 +26,39 @@ from widemargin.distributed import SerialMap, labelled_rows
 GOAL = "minimize error_rate()\nsubject to recall() >= 0.75\nsubject to demographic_parity(g, difference=0.05)"
 
 
-class Drawn(NamedTuple):
-    """Rows of a noisy linear rule, labels, and one of so many groups a row."""
-
-    X: np.ndarray
-    y: np.ndarray
-    table: pa.Table
-
-
-def drawn(n: int, d: int, groups: int = 2, seed: int = 0) -> Drawn:
-    """Fresh rows; every group has as many."""
+def drawn(n: int, d: int, groups: int = 2, seed: int = 0) -> tuple[np.ndarray, np.ndarray, pa.Table]:
+    """Fresh rows of a noisy linear rule, their labels, and one of so many groups of one size a row."""
     rng = np.random.default_rng(seed)
     X, group = rng.normal(size=(n, d)), np.arange(n) % groups
     score = X @ rng.normal(size=d) / np.sqrt(d) + 0.3 * (group % 2) + 0.6 * rng.normal(size=n)
-    return Drawn(X, (score > 0.4).astype(int), pa.table({"g": [f"g{k}" for k in group]}))
+    return X, (score > 0.4).astype(int), pa.table({"g": [f"g{k}" for k in group]})
 
 
 def _trained(n: int, d: int, m: int = 0) -> Callable[[], Any]:
-    data = drawn(n, d, max(m, 2))
+    X, y, groups = drawn(n, d, max(m, 2))
     floors = "".join(f"\nsubject to recall(population(g == 'g{k}')) >= 0.5" for k in range(m))
     goal = "minimize error_rate()" + floors if m else GOAL
     clf = RateConstrainedClassifier(goal, on_infeasible="warn")
-    return lambda: clf.fit(data.X, data.y, populations=data.table)
+    return lambda: clf.fit(X, y, populations=groups)
 
 
 def _kernel_fit(n: int, d: int = 10) -> Callable[[], Any]:
-    data = drawn(n, d)
-    return lambda: KernelSVC().fit(data.X, data.y)
+    X, y, _ = drawn(n, d)
+    return lambda: KernelSVC().fit(X, y)
 
 
 def _kernel_predictions(n: int) -> Callable[[], Any]:
-    model, new = _kernel_fit(n)(), drawn(10_000, 10, seed=1).X
+    model, (new, _, _) = _kernel_fit(n)(), drawn(10_000, 10, seed=1)
     model.predict(new[:10])  # support vectors are packed at the first call
-
-    def predict() -> int:
-        model.predict(new)
-        return int(model.support_.size)
-
-    return predict
+    return lambda: model.predict(new)
 
 
 def _thresholds(groups: int) -> Callable[[], Any]:
-    data = drawn(32_000, 3, groups)
-    model = RateConstrainedClassifier("minimize error_rate()").fit(data.X[:4000], data.y[:4000])
+    X, y, table = drawn(32_000, 3, groups)
+    model = RateConstrainedClassifier("minimize error_rate()").fit(X[:4000], y[:4000])
     goal = "minimize error_rate()\nsubject to demographic_parity(g, difference=0.05)"
     rule = GoalThresholdClassifier(model, goal, cv="prefit", per_population="g", on_infeasible="warn")
-    return lambda: rule.fit(data.X, data.y, populations=data.table)
+    return lambda: rule.fit(X, y, populations=table)
 
 
 def _label_sets(n: int, d: int, labels: int, noise: float, above: float, **options: Any) -> Callable[[], Any]:
@@ -82,16 +70,16 @@ def _label_sets(n: int, d: int, labels: int, noise: float, above: float, **optio
 
 
 def _audit(n: int) -> Callable[[], Any]:
-    data = drawn(n, 1)
-    said = (data.X[:, 0] > 0).astype(int)
-    return lambda: audit(said, GOAL, None, data.y, populations=data.table)
+    X, y, groups = drawn(n, 1)
+    said = (X[:, 0] > 0).astype(int)
+    return lambda: audit(said, GOAL, None, y, populations=groups)
 
 
 def _audit_blocks(n: int) -> Callable[[], Any]:
     def blocks() -> Iterator[AuditBlock]:
         for start in range(0, n, 100_000):
-            data = drawn(min(n - start, 100_000), 1, seed=start)
-            yield AuditBlock((data.X[:, 0] > 0).astype(int), data.y, populations=data.table)
+            X, y, groups = drawn(min(n - start, 100_000), 1, seed=start)
+            yield AuditBlock((X[:, 0] > 0).astype(int), y, populations=groups)
 
     return lambda: audit_stream(blocks(), GOAL, classes=(0, 1))
 
@@ -158,17 +146,15 @@ def exponents(content: Content) -> Iterable[Row]:
     for name, rows in grouped(content["growth"], "axis"):
         if len(rows) < 5:
             continue
-
-        def slope(key: str, least: float, rows: Sequence[Row] = rows) -> float | None:
-            values = [row[key] or 0.0 for row in rows]
-            sizes = [row["size"] for row in rows]
-            return np.polyfit(np.log(sizes), np.log(values), 1)[0] if min(values) >= least else None
-
+        sizes, seconds, grown = (
+            np.array([row[key] or 0.0 for row in rows]) for key in ("size", "processor_s", "grown_mb")
+        )
         last = rows[-1]
         yield last | {
-            "what": AXES[name].what, "from": rows[0]["size"], "time": slope("processor_s", 1e-9),
+            "what": AXES[name].what, "from": rows[0]["size"], "time": linregress(np.log(sizes), np.log(seconds)).slope,
             # Below a megabyte the allocator's pages are counted, not the method's.
-            "memory": slope("grown_mb", 1.0), "readings": last["processor_s"] / (last["data_mb"] / 1000 / bandwidth),
+            "memory": linregress(np.log(sizes), np.log(grown)).slope if grown.min() >= 1.0 else None,
+            "readings": last["processor_s"] / (last["data_mb"] / 1000 / bandwidth),
         }  # fmt: skip
 
 
@@ -180,12 +166,12 @@ LABELS, WORDS, TOPICS, GAP = 1000, 5000, 200, 0.1
 def tagged_texts(n: int, seed: int = 0) -> tuple[sp.csr_matrix, sp.csr_matrix]:
     """Texts of 90 words about three topics each, a tenth of them other words, and their labels, at most 30, as CSR."""
     rng = np.random.default_rng(seed)
-    of_topic = {"words": rng.integers(WORDS, size=(TOPICS, 100)), "labels": rng.integers(LABELS, size=(TOPICS, 15))}
+    words, labels = rng.integers(WORDS, size=(TOPICS, 100)), rng.integers(LABELS, size=(TOPICS, 15))
     topics = rng.integers(TOPICS, size=(n, 3))
 
-    def drawn_of(what: str, each: int, columns: int) -> sp.csr_matrix:
+    def drawn_of(of_topic: np.ndarray, each: int, columns: int) -> sp.csr_matrix:
         place = np.repeat(topics, each, axis=1)
-        columns_of = of_topic[what][place, rng.integers(of_topic[what].shape[1], size=place.shape)]
+        columns_of = of_topic[place, rng.integers(of_topic.shape[1], size=place.shape)]
         other = rng.random(place.shape) < 0.1
         columns_of[other] = rng.integers(columns, size=int(other.sum()))
         ends = np.arange(0, place.size + 1, place.shape[1])
@@ -193,7 +179,7 @@ def tagged_texts(n: int, seed: int = 0) -> tuple[sp.csr_matrix, sp.csr_matrix]:
         made.sum_duplicates()
         return made
 
-    X, Y = drawn_of("words", 30, WORDS), drawn_of("labels", 10, LABELS)
+    X, Y = drawn_of(words, 30, WORDS), drawn_of(labels, 10, LABELS)
     Y.data[:] = 1.0
     return sp.csr_matrix(normalize(X)), Y.astype(np.int64)
 
@@ -220,16 +206,15 @@ def _read(size: int) -> Callable[[], Any]:
     return lambda: in_threads(size, 1, lambda first, last: vector[first:last].sum())
 
 
+_PAIRS: Row = {"noise": 0.3, "above": 0.5, "edges": "full", "C": 0.01, "max_iter": 20}
 THREADED: dict[str, tuple[Callable[..., Callable[[], Any]], tuple[int, ...]]] = {
     "rate-constrained, 500,000 x 30": (_trained, (500_000, 30)),
     "rate-constrained, 30,000 x 1,000": (_trained, (30_000, 1000)),
-    "label sets, 4,000 x 14, all pairs, 20 passes": (
-        partial(_label_sets, noise=0.3, above=0.5, edges="full", C=0.01, max_iter=20), (4000, 100, 14),
-    ),
+    "label sets, 4,000 x 14, all pairs, 20 passes": (partial(_label_sets, **_PAIRS), (4000, 100, 14)),
     "kernel, 12,000 x 10": (_kernel_fit, (12_000,)),
     "kernel prediction": (_kernel_predictions, (12_000,)),
     "reading memory": (_read, (50_000_000,)),
-}  # fmt: skip
+}
 WANTED = {2: 1.6, 16: 5.0}
 """Gains of the first three by number of threads."""
 
@@ -242,12 +227,8 @@ def threads(ctx: Context) -> list[Row]:
         with quietly():
             call = prepare(*(ctx.pick(size, min(size, 300)) for size in sizes))
             call()
-
-        def with_threads(count: int, call: Callable[[], Any] = call) -> Any:
-            with threadpool_limits(count):
-                return call()
-
-        timings = ctx.clock({count: partial(with_threads, count) for count in counts}, warm_up=False)
+        calls = {count: threadpool_limits.wrap(limits=count)(call) for count in counts}
+        timings = ctx.clock(calls, warm_up=False)
         found += [
             {"task": name, "threads": count, "wall_s": timing.median, "processor_s": timing.processor_median,
              "gain": timings[1].median / timing.median}
@@ -285,15 +266,15 @@ class LateMap(SerialMap):
 
 def late(ctx: Context, delay: float) -> Row:
     """A fit over blocks with a delay of every call: its wall seconds, beside the delay times the calls."""
-    data = drawn(ctx.pick(400_000, 2000), 20)
-    rows = labelled_rows(data.X, data.y, populations=data.table, block_rows=ctx.pick(50_000, 500))
+    X, y, groups = drawn(ctx.pick(400_000, 2000), 20)
+    rows = labelled_rows(X, y, populations=groups, block_rows=ctx.pick(50_000, 500))
     RateConstrainedClassifier(GOAL).fit_blocks(SerialMap(rows[:1]))
     LateMap.delay, LateMap.calls = delay, 0
     began, used = time.perf_counter(), time.process_time()
     model = RateConstrainedClassifier(GOAL).fit_blocks(LateMap(rows))
     return {
         "delay_ms": 1000 * delay, "seconds": time.perf_counter() - began, "processor_s": time.process_time() - used,
-        "calls": LateMap.calls, "looks": model.n_passes_, "n": data.X.shape[0], "d": data.X.shape[1],
+        "calls": LateMap.calls, "looks": model.n_passes_, "n": X.shape[0], "d": X.shape[1],
     }  # fmt: skip
 
 
@@ -323,16 +304,15 @@ def _billion(content: Content) -> Iterable[Row]:
         }  # fmt: skip
 
 
-def _picture(content: Mapping[str, Any], path: Path) -> None:
+def _picture(content: Content, path: Path) -> None:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7.5, 4.5), layout="constrained")
     axes = figure.add_subplot()
     for name, rows in grouped(content["growth"], "axis"):
-        sizes = np.array([row["size"] for row in rows])
-        axes.loglog(sizes / sizes[0], [row["processor_s"] for row in rows], marker="o", label=name)
+        axes.loglog(DOUBLINGS, [row["processor_s"] for row in rows], marker="o", label=name)
     axes.set(xlabel="size, in multiples of the smallest", ylabel="processor seconds")
-    axes.set_xticks(DOUBLINGS, [str(times) for times in DOUBLINGS])
+    axes.set_xscale("log", base=2)
     axes.legend(fontsize=8, ncols=2)
     figure.savefig(path, dpi=110)
 

@@ -1,6 +1,7 @@
 """How often a guarantee is false: simulated draws from known distributions; and what it costs: draws of real data."""
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -9,12 +10,12 @@ import numpy.typing as npt
 import pyarrow as pa
 from joblib import Parallel, delayed
 from scipy.stats import binom
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 
 from benchmarks.data.halves import HALVES
 from benchmarks.data.sources import OUTCOMES, People, encoded
 from benchmarks.task import Content, Context, Limit, Row, Table, Task, grouped, mean_and_error, quietly
-from benchmarks.tasks.group_thresholds import FirstColumn
 from widemargin import GoalThresholdClassifier, RateConstrainedClassifier, audit
 from widemargin.exceptions import InfeasibleGoalError
 
@@ -46,6 +47,18 @@ class World(NamedTuple):
     def table(self, rows: Any = slice(None)) -> pa.Table:
         """Columns for populations and the deployed model."""
         return pa.table({"g": self.group[rows], "deployed": self.deployed[rows]})
+
+
+class FirstColumn(ClassifierMixin, BaseEstimator):
+    """A fitted scorer whose score is the first column."""
+
+    classes_ = np.array([0, 1])
+
+    def fit(self, X: Any, y: Any) -> "FirstColumn":
+        return self
+
+    def decision_function(self, X: Any) -> Floats:
+        return np.asarray(X[:, 0], dtype=np.float64)
 
 
 class Scenario(NamedTuple):
@@ -103,20 +116,15 @@ SCENARIOS = {
 
 def forms(goal: str, confidence: float | None) -> dict[str, Any]:
     """Every way to a guarantee: thresholds of every kind, chosen on validation rows, and training."""
-    by_group, mixed = {"per_population": "g"}, {"randomize": True}
-    kinds: dict[str, dict[str, Any]] = {
-        "one threshold": {},
-        "per population": by_group,
-        "randomised": mixed,
-        "randomised per population": by_group | mixed,
-    }
-    trained = RateConstrainedClassifier(
-        goal, confidence=confidence, max_steps=1, solver_options={"tol": 0.01, "validation_fraction": 0.5}
-    )
+    chosen = partial(GoalThresholdClassifier, FirstColumn(), goal, cv="prefit", confidence=confidence)
+    options = {"tol": 0.01, "validation_fraction": 0.5}
     return {
-        name: GoalThresholdClassifier(FirstColumn(), goal, cv="prefit", confidence=confidence, **kind)
-        for name, kind in kinds.items()
-    } | {TRAINED: trained}
+        "one threshold": chosen(),
+        "per population": chosen(per_population="g"),
+        "randomised": chosen(randomize=True),
+        "randomised per population": chosen(per_population="g", randomize=True),
+        TRAINED: RateConstrainedClassifier(goal, confidence=confidence, max_steps=1, solver_options=options),
+    }
 
 
 def positive_share(model: Any, X: Any, table: pa.Table) -> Floats:
@@ -206,18 +214,17 @@ def _one_cost(data: People, goal: str, by_group: bool, seed: int) -> tuple[float
     rows = np.random.default_rng(seed).integers(0, len(data.y), 2 * n)
     drawn = data.take(rows)
     whole = "w = population(group == 'first')\nm = population(group == 'second')\nminimize error_rate()\n" + goal
-    reports = []
-    for confidence in (None, CONFIDENCE):
-        model = GoalThresholdClassifier(
+    models = [
+        GoalThresholdClassifier(
             LogisticRegression(max_iter=300), whole, cv=None, validation_fraction=0.5, confidence=confidence,
             per_population="group" if by_group else None, random_state=seed, on_infeasible="warn",
-        )  # fmt: skip
-        with quietly():
-            model.fit(drawn.X, drawn.y, populations=drawn.table)
-        if confidence is not None and model.guarantee_ is None:
-            return None
-        reports.append(audit(model, whole, data.X, data.y, populations=data.table))
-    estimated, proved = reports
+        ) for confidence in (None, CONFIDENCE)
+    ]  # fmt: skip
+    with quietly():
+        fitted = [model.fit(drawn.X, drawn.y, populations=drawn.table) for model in models]
+    if fitted[1].guarantee_ is None:
+        return None
+    estimated, proved = (audit(model, whole, data.X, data.y, populations=data.table) for model in fitted)
     return 100.0 * (proved.objective - estimated.objective), not proved.all_met()
 
 

@@ -1,6 +1,6 @@
-"""The tables of docs/kernel-svm.md: solvers, stopping, searches, perceptrons, classes."""
+"""The tables of docs/kernel-svm.md: searches, caches, classes, few rows, probabilities."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import product
 from typing import Any
@@ -13,58 +13,11 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
 
 from benchmarks.machine import resident_growth
-from benchmarks.task import Content, Context, Row, Table, Task, Timing, each_fresh, grouped
+from benchmarks.task import Content, Context, Row, Table, Task, each_fresh, grouped
 from benchmarks.tasks._kernels import KernelTask, fit, some, task
 from widemargin import KernelSVC, SBPClassifier, kernel_search
 
-TEST_ROWS, STOP_TEST_ROWS, SEEDS, DIGITS = 5000, 9000, 3, 6000
-
-
-def _timed(ctx: Context, name: str, of: KernelTask, ways: Mapping[str, Row], repeats: int | None = None) -> list[Row]:
-    """Processor seconds and test error of several ways to fit a task."""
-    for options in ways.values():
-        fit(of._replace(X=of.X[:200], y=of.y[:200]), **options)  # compiles
-    runs = ctx.clock({way: partial(fit, of, **options) for way, options in ways.items()}, repeats, warm_up=False)
-    return [
-        {"data": name, "way": way, "processor_s": run.processor_median,
-         "error": float(np.mean(run.result.predict(of.X_test) != of.y_test)) if len(of.y_test) else None}
-        for way, run in runs.items()
-    ]  # fmt: skip
-
-
-def solvers(ctx: Context) -> list[Row]:
-    """Which solver when."""
-    dual, nested, spatial = ({"solver": name} for name in ("dual", "nested-dual", "spatial-dual"))
-    both, few = {"dual": dual, "nested-dual": nested}, ctx.pick(None, 400)
-    rows = []
-    for title, name, n, ways in (
-        ("a9a, 32,561 rows, C = 100", "a9a", 32_561, both),
-        ("MNIST 8 against the rest, 16,000 rows", "mnist", 16_000, both),
-        ("covtype, 8,000 rows, 10 columns, narrow kernel", "covtype", 8000, {"dual": dual, "spatial-dual": spatial}),
-    ):
-        rows += _timed(ctx, title, some(task(ctx, name), few or n, 0, TEST_ROWS), ways)
-    X, y = ctx.load("drawn: noise")(n=few or 10_000)
-    noise = KernelTask(X.astype(np.float32), np.where(y > 0, 1.0, -1.0), X[:0], y[:0], 0.01, 1.0)  # without test rows
-    title = "10,000 rows of noise in 10 columns, wide kernel"
-    return rows + _timed(ctx, title, noise, both | {"spatial-dual": spatial}, 1)
-
-
-def stopping(ctx: Context) -> list[Row]:
-    """`tol=1e-3` and `tol=None`, means over seeds."""
-    ways: dict[str, Row] = {"tol=1e-3": {}, "tol=None": {"tol": None}, "sbp, tol=None": {"solver": "sbp", "tol": None}}
-    rows = []
-    for title, name, n in (
-        ("Adult, 32,561 rows, C = 100", "a9a", 32_561),
-        ("Adult, 16,000 rows", "a9a", 16_000),
-        ("MNIST 8 against the rest, 16,000 rows", "mnist", 16_000),
-    ):
-        every = []
-        for seed in range(ctx.pick(SEEDS, 1)):
-            seeded = {way: options | {"random_state": seed} for way, options in ways.items()}
-            every += _timed(ctx, title, some(task(ctx, name), ctx.pick(n, 400), seed, STOP_TEST_ROWS), seeded, 1)
-        means = pd.DataFrame(every).groupby(["data", "way"], sort=False).mean()
-        rows += means.reset_index().to_dict("records")
-    return rows
+SEEDS, DIGITS = 3, 6000
 
 
 def searches(ctx: Context) -> list[Row]:
@@ -106,30 +59,6 @@ def cached_fit(ctx: Context, size: float) -> Row:
         "cache_size": size, "processor_s": run.processor_median, "grown_mb": None if grown is None else grown / 1e6,
         "kernel_rows": run.result.evaluations_ / len(of.y),
     }  # fmt: skip
-
-
-def algorithms(ctx: Context) -> list[Row]:
-    """The default and the published algorithm at nu = .05, and hard margins, on moons."""
-    make, steps, rows = ctx.load("drawn: moons"), ctx.pick(10_000, 200), []
-    new, labels = make(n=4000, seed=1)
-    noisy, clean = make(n=ctx.pick(2000, 200)), make(n=ctx.pick(1000, 200), noise=0.1)
-    soft: Row = {"nu": 0.05, "gamma": 1.0, "tol": 0.05}
-    published = soft | {"solver_options": {"algorithm": "published"}, "max_iter": steps}
-    cases = {
-        "default, tol=.05": (noisy, soft),
-        "published, 10,000 steps": (noisy, published),
-        "nu = 0, gamma 2": (clean, {"nu": 0.0, "gamma": 2.0, "tol": 0.01, "max_iter": steps}),
-        "nu = 0, gamma 1": (clean, {"nu": 0.0, "gamma": 1.0, "tol": 0.01, "max_iter": steps}),
-    }
-    for name, ((X, y), chosen) in cases.items():
-        run = Timing.of(partial(SBPClassifier(random_state=0, **chosen).fit, X, y))
-        model = run.result
-        rows.append({
-            "way": name, "gap": float(model.gap_), "steps": int(np.max(model.n_iter_)),
-            "values": model.n_evaluations_ / len(y) ** 2, "processor_s": run.processor_median,
-            "accuracy": model.score(X, y), "error": 1 - model.score(new, labels) if chosen["nu"] else None,
-        })  # fmt: skip
-    return rows
 
 
 def classes(ctx: Context) -> list[Row]:
@@ -191,47 +120,22 @@ def probabilities(ctx: Context) -> list[Row]:
     return pd.DataFrame(rows).groupby("way", sort=False).mean().reset_index().to_dict("records")
 
 
-def _wide(content: Content, part: str) -> Iterable[Row]:
-    """One row for each data set, a cell for each way: seconds, and the test error."""
-    for data, found in grouped(content[part], "data"):
-        made: Row = {"data": data} | dict.fromkeys(("dual", "nested-dual", "spatial-dual"), "")
-        for row in found:
-            error = "" if row["error"] is None else f" ({row['error']:.1%})"
-            made[row["way"]] = f"{row['processor_s']:.1f}{error}"
-        yield made
-
-
 def _both(content: Content) -> Iterable[Row]:
     """One row for each size of the cache."""
     for size, found in sorted(grouped(content["caches"], "cache_size"), reverse=True):
         yield {"size": size} | {row["solver"]: row for row in found}
 
 
-_ONCE = (
-    "way | gap: {gap:.0%} | steps: {steps:,} | kernel values / n^2: {values:.2f} | processor s: {processor_s:.1f} "
-    "| accuracy: {accuracy:.1%} | error on new rows: {error:.1%}"
-)
-
 TASKS = {
     "kernel_choices": Task(
-        "The tables of docs/kernel-svm.md, processor seconds: which solver when, what `tol=None` saves, "
-        "`kernel_search` beside `GridSearchCV`, time and memory by size of the cache, the batch perceptron by size of "
-        "its cache and by algorithm, ten digits.",
+        "The tables of docs/kernel-svm.md, processor seconds: `kernel_search` beside `GridSearchCV`, time and memory "
+        "by size of the cache, the batch perceptron by size of its cache, ten digits, few rows, and probabilities.",
         {
             "caches": caches,
             "memory": each_fresh(cached_fit, [(8.0,), (32.0,), (128.0,), (200.0,), (512.0,)], [(8.0,)]),
-            "algorithms": algorithms, "searches": searches, "classes": classes, "solvers": solvers,
-            "stopping": stopping, "few_rows": few_rows, "probabilities": probabilities,
+            "searches": searches, "classes": classes, "few_rows": few_rows, "probabilities": probabilities,
         },
         {
-            "solvers": Table(
-                "Which solver when", partial(_wide, part="solvers"),
-                'data | `"dual"`: {dual} | `"nested-dual"`: {nested-dual} | `"spatial-dual"`: {spatial-dual}',
-            ),
-            "stopping": Table(
-                "Stopping by the hold-out rule", partial(_wide, part="stopping"),
-                'data | `tol=1e-3`: {tol=1e-3} | `tol=None`: {tol=None} | "sbp" with `tol=None`: {sbp, tol=None}',
-            ),
             "searches": Table("25 cells on 2,000 rows of a9a", "searches",
                 "way | processor s: {processor_s:.1f}"),
             "caches": Table(
@@ -244,7 +148,6 @@ TASKS = {
                 "`cache_size`: {cache_size:.0f} | MB added: {grown_mb:.0f} | processor s: {processor_s:.1f} "
                 "| kernel rows computed: {kernel_rows:,.0f}",
             ),
-            "algorithms": Table("The batch perceptron by algorithm", "algorithms", _ONCE),
             "classes": Table(
                 "Ten digits", "classes",
                 "way | fit: {fit_s:.1f} | predict 1,000: {predict_s:.2f} | error: {error:.1%} | kernel values / n^2: "

@@ -1,12 +1,11 @@
 """Many kernel SVMs: the solver that "auto" takes against every solver, and against LIBSVM."""
 
 import math
-import multiprocessing
+import signal
 import statistics
-import warnings
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from functools import partial
-from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from benchmarks.data.halves import Half, half_of
-from benchmarks.task import Content, Context, Row, Table, Task, Timing
+from benchmarks.task import Content, Context, Row, Table, Task, Timing, quietly
 from benchmarks.tasks._kernels import rows_of
 from widemargin import KernelSVC
 
@@ -139,43 +138,31 @@ def fit(problem: Problem, X: Any, y: Any, solver: str) -> Any:
     return (SVC(**given) if solver == "LIBSVM" else KernelSVC(solver=solver, random_state=0, **given)).fit(X, y)
 
 
-def measured(problem: Problem, solver: str, ctx: Context) -> Row | None:
-    """Processor seconds of a fit, in a process of its own; None where it took too long or the solver refused."""
-    context = multiprocessing.get_context("fork")
-    receiver, sender = context.Pipe(duplex=False)
-
-    def child() -> None:
-        warnings.simplefilter("ignore")
-        X, y = problem.draw(ctx)
-        timing = Timing()
-        spent = timing.processor
-        try:
-            # Short fits are repeated until their least time settles; long ones vary little. A first fit may compile.
-            while len(spent) < 2 or (sum(spent[1:]) < 1.0 and (len(spent) < ctx.repeats or sum(spent[1:]) < 0.3)):
-                if sum(spent) > LONG:
-                    break
-                timing.add(partial(fit, problem, X, y, solver))
-        except ValueError:  # rows that the solver cannot put in spatial order
-            return
-        model = timing.result
-        known = {"seconds": min(spent), "columns": X.shape[1], "classes": len(model.classes_)}
-        known |= {"support": len(model.support_), "chosen": getattr(model, "solver_", solver)}
-        if isinstance(model, KernelSVC):
-            some = X[np.linspace(0, X.shape[0] - 1, min(X.shape[0], 256)).astype(int)]
-            known["reach"] = float(np.mean(rbf_kernel(some, gamma=model.gamma_) > 2.0**-22))
-        sender.send(known)
-
-    process = context.Process(target=child)
-    process.start()
-    sender.close()
-    if not receiver.poll(LIMIT):
-        process.kill()
+def measured(ctx: Context, number: int, solver: str) -> Row:
+    """Processor seconds of a fit, in a process of its own; nothing where the solver refused."""
+    problem = [*problems()][number]
+    X, y = problem.draw(ctx)
+    timing = Timing()
+    spent = timing.processor
+    signal.alarm(0 if ctx.quick else LIMIT)  # ends the process
     try:
-        return receiver.recv()
-    except EOFError:  # the child ended without a word
-        return None
+        # Short fits are repeated until their least time settles; long ones vary little. A first fit may compile.
+        while len(spent) < 2 or (sum(spent[1:]) < 1.0 and (len(spent) < ctx.repeats or sum(spent[1:]) < 0.3)):
+            if sum(spent) > LONG:
+                break
+            with quietly():
+                timing.add(partial(fit, problem, X, y, solver))
+    except ValueError:  # rows that the solver cannot put in spatial order
+        return {}
     finally:
-        process.join()
+        signal.alarm(0)
+    model = timing.result
+    known = {"seconds": min(spent), "columns": X.shape[1], "classes": len(model.classes_)}
+    known |= {"support": len(model.support_), "chosen": getattr(model, "solver_", solver)}
+    if isinstance(model, KernelSVC):
+        some = X[np.linspace(0, X.shape[0] - 1, min(X.shape[0], 256)).astype(int)]
+        known["reach"] = float(np.mean(rbf_kernel(some, gamma=model.gamma_) > 2.0**-22))
+    return known
 
 
 def half(number: int, problem: Problem) -> Half:
@@ -187,26 +174,27 @@ def half(number: int, problem: Problem) -> Half:
 
 def run(ctx: Context) -> list[Row]:
     """All problems of a half by all solvers."""
-    for solver, (n, columns) in product(("auto", *SOLVERS), ((300, 3), (6000, 3))[: ctx.pick(2, 1)]):
-        # It compiles, for all processes to come.
-        fit(Problem("", partial(waves, n, columns, 0.5), n, 1.0, 1.0), *waves(n, columns, 0.5, ctx), solver)
     rows = []
     for number, problem in enumerate(problems()):
         if half(number, problem) != ctx.task.half or (ctx.quick and problem.n > 100):
             continue
-        auto = measured(problem, "auto", ctx) or {"seconds": None}
-        row = {"number": number, "problem": problem.name, "rows": problem.n, "auto": auto.pop("seconds"), **auto}
-        for solver in (*SOLVERS, "LIBSVM"):  # spatial order leaves nothing out where columns are many
-            useless = solver == "spatial-dual" and auto.get("columns", 0) > SPATIAL_COLUMNS
-            found = None if useless else measured(problem, solver, ctx)
-            row[solver] = found and found["seconds"]
+        row: Row = {"number": number, "problem": problem.name, "rows": problem.n}
+        for solver in ("auto", *SOLVERS, "LIBSVM"):
+            if solver == "spatial-dual" and row.get("columns", 0) > SPATIAL_COLUMNS:
+                continue  # spatial order leaves nothing out where columns are many
+            try:
+                found = ctx.fresh(measured, number, solver)
+            except BrokenProcessPool:  # it took too long
+                found = {}
+            row[solver] = found.pop("seconds", None)
+            row |= found if solver == "auto" else {}
         rows.append(row)
     return rows
 
 
 def regret(rows: Sequence[Row], of: str, against: Sequence[str]) -> float:
     """Geometric mean of how many times as long as the best of some solvers that were not ended."""
-    pairs = [(row[of], [row[name] for name in against if row[name] is not None]) for row in rows]
+    pairs = [(row[of], [row[name] for name in against if row.get(name) is not None]) for row in rows]
     times = [mine / min(others) for mine, others in pairs if others and mine is not None]
     return statistics.geometric_mean(times) if times else 1.0
 
@@ -222,25 +210,24 @@ def summary(content: Content) -> list[Row]:
     ]  # fmt: skip
 
 
-_TABLES = {
-    "regret": Table("Regret of \"auto\", geometric means", summary),
-    "problems": Table(
-        "Problems, processor seconds", "problems",
-        "number | problem | columns | classes | support | reach: {reach:.3f} | chosen | "
-        + " | ".join(f"{name}: {{{name}:.4g}}" for name in ("auto", *SOLVERS, "LIBSVM")),
-    ),
-}  # fmt: skip
-_WAYS = (
-    "problems of 50 to 200,000 rows, 2 to 1,000 columns, 2 to 20 classes, few and many support vectors, C from 0.01 to "
-    '1e4: the solver that "auto" takes against every solver, and against LIBSVM. Every fit runs in a process of its '
-    "own, forked from one that has compiled, and is ended after a limit. Processor seconds, the least of some repeats."
-)
+_SECONDS = " | ".join(f"{name}: {{{name}:.4g}}" for name in ("auto", *SOLVERS, "LIBSVM"))
 TASKS = {
-    "kernel_problems": Task(
-        f"Synthetic and real {_WAYS}", {"problems": run}, _TABLES, subject="kernels", asked_only=True
-    ),
-    "kernel_problems_tuned": Task(
-        f"What the thresholds of \"auto\" are chosen on: {_WAYS}", {"problems": run},
-        _TABLES, subject="kernels", half="tuning", asked_only=True,
-    ),
+    name: Task(
+        f"{what} of 50 to 200,000 rows, 2 to 1,000 columns, 2 to 20 classes, few and many support vectors, C from 0.01 "
+        'to 1e4: the solver that "auto" takes against every solver, and against LIBSVM. Every fit runs in a process of '
+        "its own, and is ended after a limit. Processor seconds, the least of some repeats.",
+        {"problems": run},
+        {
+            "regret": Table('Regret of "auto", geometric means', summary),
+            "problems": Table(
+                "Problems, processor seconds", "problems",
+                f"number | problem | columns | classes | support | reach: {{reach:.3f}} | chosen | {_SECONDS}",
+            ),
+        },
+        subject="kernels", half=half_read, asked_only=True,
+    )
+    for name, what, half_read in (
+        ("kernel_problems", "Synthetic and real problems", "reporting"),
+        ("kernel_problems_tuned", 'What the thresholds of "auto" are chosen on: problems', "tuning"),
+    )
 }  # fmt: skip

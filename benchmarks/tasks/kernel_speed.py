@@ -13,21 +13,7 @@ import pandas as pd
 from joblib import cpu_count
 from threadpoolctl import threadpool_limits
 
-from benchmarks.task import (
-    Content,
-    Context,
-    Limit,
-    Ratio,
-    Row,
-    Table,
-    Task,
-    Timing,
-    grouped,
-    mean_and_error,
-    paired,
-    quietly,
-    ratios,
-)
+from benchmarks.task import Content, Context, Limit, Row, Table, Task, Timing, grouped, mean_and_error, quietly, ratios
 from benchmarks.tasks._kernels import INTELEX, LIBSVM, KernelTask, fit, peer, peers, some, task, timed
 from widemargin import KernelSVC, kernel_search
 from widemargin.exceptions import CapabilityError
@@ -85,7 +71,7 @@ def by_solver(content: Content) -> list[Row]:
         errors = 100 * runs.pivot(index="split", columns="solver", values="test_error")
         medians = runs.groupby("solver")[["wall_s", "processor_s"]].median()
         for solver, mine in runs.groupby("solver", sort=False):
-            apart = paired(errors[solver], errors[LIBSVM])
+            apart = mean_and_error(errors[solver] - errors[LIBSVM])
             times = (medians.processor_s / medians.processor_s[solver]).to_dict()
             made.append(medians.loc[solver].to_dict() | {
                 "case": case, "solver": solver, "rows": here[0]["rows"], "error": mean_and_error(errors[solver]),
@@ -95,7 +81,7 @@ def by_solver(content: Content) -> list[Row]:
     return made
 
 
-def _error_targets(content: Content) -> Iterable[Ratio | Limit]:
+def _error_targets(content: Content) -> Iterable[Limit]:
     rows = by_solver(content)
     for row in rows:
         if row["solver"] in ("KernelSVC, tol=None", "sbp, tol=None") and row["rows"] > 1000:
@@ -218,7 +204,7 @@ def _by_cores(content: Content) -> Iterable[Row]:
         yield {"case": case, "solver": solver, "predict_s": best} | fits
 
 
-def _thread_targets(content: Content) -> Iterable[Ratio | Limit]:
+def _thread_targets(content: Content) -> Iterable[Limit]:
     rows = _all_runs(content)
     for (case, count), here in grouped(rows, "case", "threads"):
         wanted = {"a9a": 4.0, "mnist": 4.0}.get(case) if count == 1 else 3.0 if count == 2 else 2.0

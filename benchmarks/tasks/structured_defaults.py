@@ -11,19 +11,7 @@ from sklearn.svm import SVC
 from benchmarks.data.halves import Half, half_of
 from benchmarks.data.structures import shuffled, standardised
 from benchmarks.task import Content, Context, Row, Table, Task, Timing, grouped, mean_and_error
-from benchmarks.tasks._structured_methods import (
-    SCORES,
-    Forest,
-    HiClass,
-    Method,
-    OneVsRest,
-    Powerset,
-    chain,
-    compare_methods,
-    mean_jaccard,
-    one_path,
-    paired,
-)
+from benchmarks.tasks import _structured_methods as peers
 from widemargin import HierarchicalSVC, MultiLabelSVC
 from widemargin.estimators.structured.label_names import au_prc
 from widemargin.structured.models.label_graph import LabelGraph
@@ -42,46 +30,46 @@ ONE_PASS: Row = {"rescaling": "margin", "C": 1.0, "max_iter": 1, "time_budget": 
 TOPS = ("GO0003674", "GO0005575", "GO0008150")
 
 
-def methods(ctx: Context, task: LabelSets) -> dict[str, Method]:
+def methods(ctx: Context, task: LabelSets) -> dict[str, peers.Method]:
     """All that may be compared, by name: ours, with nothing to choose, and peers with C, widths and thresholds."""
     likely: Row = {"calibration": "sigmoid", "solver_options": {"decode": "expected"}}
-    nystroem, powerset, path = {"feature_map": "nystroem"}, {"powerset": True}, {"labels": "path"}
-    ours: dict[str, Row] = {
+    made = []
+    for name, options in {
         "MultiLabelSVC()": {},
         "MultiLabelSVC(loss='f1')": {"loss": "f1"},
-        "MultiLabelSVC(feature_map='nystroem')": nystroem,
+        "MultiLabelSVC(feature_map='nystroem')": {"feature_map": "nystroem"},
         "MultiLabelSVC(likely sets)": likely,
-        "MultiLabelSVC(powerset=True)": powerset,
-        "MultiLabelSVC(powerset=True, feature_map='nystroem')": powerset | nystroem,
+        "MultiLabelSVC(powerset=True)": {"powerset": True},
+        "MultiLabelSVC(powerset=True, feature_map='nystroem')": {"powerset": True, "feature_map": "nystroem"},
         "HierarchicalSVC(paths, calibration=None)": {"calibration": None},
         "HierarchicalSVC(paths, likely sets)": likely,
         "HierarchicalSVC(paths, one pass, likely sets)": ONE_PASS | likely,
-        "HierarchicalSVC(paths, labels='path', calibration=None)": path | {"calibration": None},
-        "HierarchicalSVC(paths, likely paths)": path | likely,
-    }
-    made = []
-    for name, options in ours.items():
+        "HierarchicalSVC(paths, labels='path', calibration=None)": {"labels": "path", "calibration": None},
+        "HierarchicalSVC(paths, likely paths)": {"labels": "path"} | likely,
+    }.items():
         kind: Any = MultiLabelSVC
         if name.startswith("HierarchicalSVC"):
             if not isinstance(task, Hierarchy):
                 continue
             kind = partial(HierarchicalSVC, known(task))
-        made.append(Method(name, lambda _, kind=kind, options=options: kind(random_state=0, **options), AS_THEY_ARE))
+        made.append(
+            peers.Method(name, lambda _, kind=kind, options=options: kind(random_state=0, **options), AS_THEY_ARE)
+        )
     few = task.Y.shape[1] < 1000
     sets: dict[str, Sequence[Row]] = {", tuned threshold": [{"threshold": threshold} for threshold in THRESHOLDS]}
-    if isinstance(task, Hierarchy) and task.arcs is None and one_path(task.Y, task.paths):
+    if isinstance(task, Hierarchy) and task.arcs is None and peers.one_path(task.Y, task.paths):
         sets[", best path"] = [{"best_path": True}]
     made += [
-        Method("OneVsRest LinearSVC", OneVsRest, LINEAR, sets),
-        Method("ClassifierChain LinearSVC", chain, LINEAR),
-        Method("OneVsRest RBF SVC", lambda at: OneVsRest(1.0, SVC(C=at[0], gamma=at[1])), RBF, sets),
-        Method("label powerset RBF SVC", lambda at: Powerset(*at), RBF),
-        Method("ExtraTrees", Forest, (1, 2, 5), sets),
+        peers.Method("OneVsRest LinearSVC", peers.OneVsRest, LINEAR, sets),
+        peers.Method("ClassifierChain LinearSVC", peers.chain, LINEAR),
+        peers.Method("OneVsRest RBF SVC", lambda at: peers.OneVsRest(1.0, SVC(C=at[0], gamma=at[1])), RBF, sets),
+        peers.Method("label powerset RBF SVC", lambda at: peers.Powerset(*at), RBF),
+        peers.Method("ExtraTrees", peers.Forest, (1, 2, 5), sets),
         # Trees of thousands of labels with fewer rows a leaf take more memory than there is.
-        Method("100 ExtraTrees", partial(Forest, trees=100), (1, 2, 5) if few else (5,), sets),
+        peers.Method("100 ExtraTrees", partial(peers.Forest, trees=100), (1, 2, 5) if few else (5,), sets),
     ]
     if isinstance(task, Hierarchy) and ctx.peer("hiclass") is not None:
-        made.append(Method(HICLASS[0], partial(HiClass, paths=task.paths), LINEAR))
+        made.append(peers.Method(HICLASS[0], partial(peers.HiClass, paths=task.paths), LINEAR))
     return {method.name: method for method in made}
 
 
@@ -141,7 +129,8 @@ def runs(ctx: Context, part: str) -> list[Row]:
                 Timing.of(partial(method.make(None).fit, task.X[:60], task.Y[:60]))
         for split in range(min(splits, ctx.repeats)):
             made += [
-                {"data": name, "split": split, **run} for run in compare_methods(shuffled(task, split), every, folds)
+                {"data": name, "split": split, **run}
+                for run in peers.compare_methods(shuffled(task, split), every, folds)
             ]
     return made
 
@@ -158,7 +147,7 @@ def ranks(ctx: Context, names: Sequence[str]) -> list[Row]:
         found = au_prc(task.Y_test[:, counted], timing.result[:, counted])
         expected = model.set_params(solver_options={"decode": "expected"}).predict(task.X_test)
         made.append({"data": name, "au_prc": found, "published": PUBLISHED[name], "seconds": timing.processor[0],
-                     "jaccard": mean_jaccard(task.Y_test, expected)})  # fmt: skip
+                     "jaccard": peers.mean_jaccard(task.Y_test, expected)})  # fmt: skip
     return made
 
 
@@ -174,10 +163,10 @@ def _means(content: Content) -> Iterable[Row]:
         first = here[0]["method"]
         for method, own in methods.items():
             gaps = [run["gap"] for run in own if run["gap"] is not None]
-            beside = None if method == first else paired(here, method, first, "jaccard")
+            beside = None if method == first else peers.paired(here, method, first, "jaccard")
             yield {"data": name, "method": method, "beside": beside, "gap": max(gaps, default=None),
                    "seconds": statistics.fmean(run["seconds"] for run in own),
-                   **{score: mean_and_error([run[score] for run in own]) for score in SCORES}}  # fmt: skip
+                   **{score: mean_and_error([run[score] for run in own]) for score in peers.SCORES}}  # fmt: skip
 
 
 def _sentences(content: Content) -> Iterable[tuple[str, str]]:
@@ -187,7 +176,7 @@ def _sentences(content: Content) -> Iterable[tuple[str, str]]:
         means = {name: statistics.fmean(run["jaccard"] for run in own) for name, own in methods.items()}
         ours = {name for name in means if name.startswith(("MultiLabelSVC", "HierarchicalSVC"))}
         best, peer = (max(some, key=lambda name: means[name]) for some in (ours, means.keys() - ours))
-        difference, error = paired(here, best, peer, "jaccard")
+        difference, error = peers.paired(here, best, peer, "jaccard")
         said = "within noise" if abs(difference) <= 2 * error else "ahead" if difference > 0 else "behind"
         found[said].append(data)
     yield "docs/comparison.md", "; ".join(f"{said} on {', '.join(where)}" for said, where in found.items() if where)
@@ -197,6 +186,7 @@ def _task(
     ranked: Sequence[str], half: Half, parts: Sequence[str] = tuple(COMPARED)[:-2], *,
     sentences: Callable[[Content], Iterable[tuple[str, str]]] = lambda _: (), asked_only: bool = False,
 ) -> Task:  # fmt: skip
+    scores = " | ".join(f"{score.replace('_', ' ')}: {{{score}:±.4f}}" for score in peers.SCORES)
     return Task(
         "`MultiLabelSVC()` and `HierarchicalSVC(hierarchy)` as they are beside tuned peers: Jaccard and seconds of "
         "whole fits. Every method is handed training rows and looks for C, thresholds or widths in them, ours by "
@@ -211,8 +201,8 @@ def _task(
         {
             "means": Table(
                 "Means over splits of all rows, ± standard errors", _means,
-                "data | method | " + " | ".join(f"{score.replace('_', ' ')}: {{{score}:±.4f}}" for score in SCORES)
-                + " | Jaccard beside the first: {beside:±+.4f} | s: {seconds:.1f} | largest gap: {gap:.1%}",
+                f"data | method | {scores} | Jaccard beside the first: {{beside:±+.4f}} | s: {{seconds:.1f}} "
+                "| largest gap: {gap:.1%}",
             ),
         } | ({} if not ranked else {
             "ranks": Table(

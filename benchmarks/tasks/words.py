@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.svm import SVC, LinearSVC
 
 from benchmarks.data.structures import Array, Words
-from benchmarks.task import Content, Context, Ratio, Row, Table, Task, grouped, mean_and_error, ratios
+from benchmarks.task import Content, Context, Limit, Row, Table, Task, grouped, mean_and_error, ratios
 from benchmarks.tasks._structured_methods import Method, compare_methods
 from widemargin import ChainSVC
 from widemargin_papers.data import LabelSets
@@ -114,7 +114,7 @@ def _means(part: str) -> Callable[[Content], Iterable[Row]]:
     return rows
 
 
-def _targets(content: Content) -> Iterable[Ratio]:
+def _targets(content: Content) -> Iterable[Limit]:
     seconds = {row["method"]: row["fit_s"] for row in _means("runs")(content)}
     peers = dict.fromkeys((REFERENCE, "LinearSVC, neighbours"))
     return ratios("OCR words, a fit at the C chosen", seconds, "ChainSVC margin", peers)

@@ -1,5 +1,6 @@
 """The runner of the benchmarks: tasks in processes, history, what is kept, failures, peers."""
 
+import json
 import os
 import re
 import subprocess
@@ -51,6 +52,10 @@ def tasks(tmp_path, monkeypatch):
         sys.modules.pop(name, None)
 
 
+def history(folder, name):
+    return [json.loads(line) for line in (folder / "history" / f"{name}.jsonl").read_text().splitlines()]
+
+
 def run(*arguments):
     return runner.main([*arguments])
 
@@ -65,11 +70,11 @@ def test_a_task_that_fails_does_not_end_the_others(tasks, capsys):
     assert content["rows"] == [{"repeats": 5}]
     (content,) = recorded.machines("bad", tasks).values()
     assert content["first"] and "second" not in content  # what is done stays
-    (line,) = recorded.runs(tasks, "good")
+    (line,) = history(tasks, "good")
     assert line["status"] == "done" and line["exit_code"] == 0 and line["parts"] == ["rows", "more"]
     assert line["limits"][0]["measured"] == 1.0 and line["machine"]["cores"]
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", line["date"])
-    assert recorded.runs(tasks, "bad")[0]["status"] == "failed"
+    assert history(tasks, "bad")[0]["status"] == "failed"
     assert "| good" in (tasks / "summary.md").read_text()
 
 
@@ -97,17 +102,14 @@ def test_names_and_parts_choose(tasks, capsys):
         run("--jobs", "2")
 
 
-@pytest.mark.parametrize("how", ["not installed", "not wanted"])
-def test_what_is_recorded_beside_peers_is_not_replaced_by_a_run_without(how, monkeypatch, tmp_path, capsys):
+def test_what_is_recorded_beside_peers_is_not_replaced_by_a_run_without(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(runner, "RESULTS", tmp_path / "results")
     monkeypatch.setattr(runner, "ROOT", tmp_path)
     monkeypatch.setattr(runner, "WITHOUT_PEERS", tmp_path / "out" / "without-peers")
     monkeypatch.setattr(runner.recorded, "machines", lambda name, folder=runner.RESULTS: recorded_before)
     recorded_before = {"p": {"machine": {"processor": "P", "cores": 1, "threads": 1, "load_average_at_start": 0}}}
-    peer = "no-such-peer" if how == "not installed" else "numpy"
-    some = Task("Some.", {"rows": lambda ctx: [{"a": 1}]}, peers=(peer,), half="neutral")
-    context = Context(some, with_peers=how == "not installed")
-    assert runner.measure("some", some, context, tmp_path / "results", ["rows"]) == 0
+    some = Task("Some.", {"rows": lambda ctx: [{"a": 1}]}, peers=("no-such-peer",), half="neutral")
+    assert runner.measure("some", some, Context(some), tmp_path / "results", ["rows"]) == 0
     assert not (tmp_path / "results").exists()
     assert "what benchmarks/results has of it stays" in capsys.readouterr().err
     assert list((tmp_path / "out" / "without-peers").glob("*/some.json"))
