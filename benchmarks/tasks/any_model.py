@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import combinations, product
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -379,6 +380,27 @@ def _targets(content: Content) -> Iterable[Limit]:
                 yield Limit(what, mean, 2.0 * error if error == error else 0.0)
 
 
+def _picture(content: Content, path: Path) -> None:
+    """Error against the difference between groups on new rows, for bounds on the positive rates, means over splits."""
+    from matplotlib.figure import Figure
+
+    points = _measured(content).query(f"goal == '{PARITY}'")
+    means = points.groupby(["table", "method", "level"])[["violation", "error"]].mean()
+    tables = points["table"].unique()
+    figure = Figure(figsize=(4.2 * len(tables), 7.6), layout="constrained")
+    grid = figure.subplots(2, len(tables), squeeze=False, sharex="col", sharey="col")
+    for line, of in zip(grid, (BLIND, AWARE), strict=True):
+        for axes, table in zip(line, tables, strict=True):
+            axes.set(title=f"{table}: {of.title.lower()}", xlabel="difference of positive rates on new rows")
+            for number, name in enumerate((NO_GOAL, *of.ours, *of.peers)):
+                if name in means.loc[table].index:
+                    style = "*" if name == NO_GOAL else "o-" if name in of.ours else "s--"
+                    axes.plot(*means.loc[table, name].T.to_numpy(), style, color=f"C{number}", label=name)
+        line[0].set_ylabel("error on new rows")
+        line[-1].legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    figure.savefig(path, dpi=85, metadata={"Software": None})
+
+
 def _task(half: Any, names: Sequence[str]) -> Task:
     seconds = " | ".join(f"{name}: {{{name}:.2f}}" for name in names)
     return Task(
@@ -392,7 +414,7 @@ def _task(half: Any, names: Sequence[str]) -> Task:
             "floor": _table(FLOOR),
             "seconds": Table("Mean processor seconds of a fit", _seconds, f"method | {seconds}"),
         },
-        _targets, subject="any model", half=half,
+        _targets, subject="any model", half=half, picture=_picture,
         peers=("fairlearn", "oxonfair", "error-parity", "fairgbm", "lightgbm"),
     )  # fmt: skip
 
