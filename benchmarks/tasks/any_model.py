@@ -397,7 +397,11 @@ def _picture(content: Content, path: Path) -> None:
                     style = "*" if name == NO_GOAL else "o-" if name in of.ours else "s--"
                     axes.plot(*means.loc[table, name].T.to_numpy(), style, color=f"C{number}", label=name)
         line[0].set_ylabel("error on new rows")
-        line[-1].legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+        # A method may be missing from a table.
+        drawn = {
+            label: handle for axes in line for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+        }
+        line[-1].legend(drawn.values(), drawn, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
     figure.savefig(path, dpi=85, metadata={"Software": None})
 
 
