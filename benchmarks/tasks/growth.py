@@ -2,7 +2,9 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,10 +20,11 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.machine import resident_growth
 from benchmarks.task import Content, Context, Limit, Row, Table, Task, Timing, each_fresh, grouped, quietly
+from benchmarks.tasks._blocks import cluster
 from widemargin import GoalThresholdClassifier, KernelSVC, MultiLabelSVC, RateConstrainedClassifier, audit
 from widemargin._threads import in_threads
 from widemargin.diagnostics import AuditBlock, audit_stream
-from widemargin.distributed import SerialMap, labelled_rows
+from widemargin.distributed import DaskMap, SerialMap, labelled_rows
 
 GOAL = "minimize error_rate()\nsubject to recall() >= 0.75\nsubject to demographic_parity(g, difference=0.05)"
 
@@ -251,56 +254,84 @@ def _thread_limits(content: Content) -> Iterable[Limit]:
 # --- a cluster --------------------------------------------------------------------------------------------------------
 
 
-class LateMap(SerialMap):
-    """Blocks whose every call answers so many seconds late, as those of a far cluster do."""
+def _late(kind: Any, delay: float, calls: list[str]) -> Any:
+    """Blocks of a kind whose every call is answered so many seconds late, as on a far cluster; notes the calls."""
 
-    delay: float = 0.0
-    calls: int = 0
+    def asked(name: str) -> Callable[..., Any]:
+        def call(self: Any, *message: Any, **options: Any) -> Any:
+            time.sleep(delay)
+            calls.append(name)
+            return getattr(kind, name)(self, *message, **options)
 
-    def stream(self, function: Any, message: object = None) -> Any:
-        """As that of any blocks, but late."""
-        time.sleep(type(self).delay)
-        type(self).calls += 1
-        return super().stream(function, message)
+        return call
+
+    return type("Late", (kind,), {name: asked(name) for name in ("map", "sum", "advance")})
 
 
-def late(ctx: Context, delay: float) -> Row:
-    """A fit over blocks with a delay of every call: its wall seconds, beside the delay times the calls."""
-    X, y, groups = drawn(ctx.pick(400_000, 2000), 20)
-    rows = labelled_rows(X, y, populations=groups, block_rows=ctx.pick(50_000, 500))
-    RateConstrainedClassifier(GOAL).fit_blocks(SerialMap(rows[:1]))
-    LateMap.delay, LateMap.calls = delay, 0
-    began, used = time.perf_counter(), time.process_time()
-    model = RateConstrainedClassifier(GOAL).fit_blocks(LateMap(rows))
+def late(ctx: Context, workers: int, delay: float) -> Row:
+    """A fit over blocks on so many workers of this machine (0: in this process) that answer late; its second run."""
+    (X, y, groups), goal = drawn(ctx.pick(400_000, 400), 20), ctx.pick(GOAL, "minimize error_rate()")
+    rows, calls = labelled_rows(X, y, populations=groups, block_rows=ctx.pick(50_000, 200)), list[str]()
+    with cluster(workers) if workers else nullcontext() as client:
+        for _ in range(ctx.pick(2, 1)):
+            calls.clear()
+            blocks = _late(DaskMap if workers else SerialMap, delay, calls)(rows, *([client] if workers else []))
+            timing = Timing.of(partial(RateConstrainedClassifier(goal).fit_blocks, blocks, gather_below=0))
     return {
-        "delay_ms": 1000 * delay, "seconds": time.perf_counter() - began, "processor_s": time.process_time() - used,
-        "calls": LateMap.calls, "looks": model.n_passes_, "n": X.shape[0], "d": X.shape[1],
+        "workers": workers, "delay_ms": 1000 * delay, "seconds": timing.median, "processor_s": timing.processor_median,
+        "calls": len(calls), "looks": timing.result.n_passes_, "n": X.shape[0], "d": X.shape[1], "cores": cpu_count(),
     }  # fmt: skip
 
 
+class Account(NamedTuple):
+    """What a fit over blocks costs: arithmetic, which the workers share, and calls, which wait for all of them."""
+
+    alone: Row
+    call: float
+    worker: float
+
+    @classmethod
+    def of(cls, content: Content) -> "Account":
+        """From the fits that answer at once: of one process, and on some workers, which shows the seconds of a call."""
+        alone, *others = (row for row in content["cluster"] if not row["delay_ms"])
+        shared = [
+            (row["workers"], (row["seconds"] - alone["processor_s"] / min(row["workers"], row["cores"])) / row["calls"])
+            for row in others
+        ]
+        line = linregress(*zip(*shared, strict=True))
+        return cls(alone, float(line.intercept), float(line.slope))
+
+    def calling(self, workers: int) -> float:
+        """Seconds of a call to so many workers beside their arithmetic."""
+        return self.call + self.worker * workers
+
+
 def _delayed(content: Content) -> Iterable[Row]:
-    rows = content["delays"]
-    for row in rows:
-        added = row["calls"] * row["delay_ms"] / 1000
-        yield row | {"foretold": rows[0]["seconds"] - rows[0]["processor_s"] + row["processor_s"] + added}
+    account = Account.of(content)
+    for row in content["cluster"]:
+        compute = account.alone["processor_s"] / max(1, min(row["workers"], row["cores"]))
+        calling = account.calling(row["workers"]) if row["workers"] else 0.0
+        yield row | {
+            "call_ms": 1000 * (row["seconds"] - compute) / row["calls"],
+            "foretold": compute + row["calls"] * (calling + row["delay_ms"] / 1000),
+        }
 
 
-CALL_MS, BLOCK_MS, NETWORK = 12.0, 4.0, 1e9
-"""Of a Dask scheduler, measured with two local workers, and bytes a second between machines."""
+NETWORK = 1e9
+"""Bytes a second between machines."""
 
 
 def _billion(content: Content) -> Iterable[Row]:
     """A billion rows of 20 columns, by workers of one thread that hold their rows in memory."""
-    row = content["delays"][0]
-    nanoseconds = 1e9 * row["processor_s"] / (row["n"] * row["calls"])
+    account = Account.of(content)
+    row = account.alone
     numbers = row["d"] ** 2 + 10 * row["d"]
     for workers in (16, 64, 256):
-        compute = row["calls"] * nanoseconds * 1e-9 * 1e9 / workers
-        talk = row["calls"] * (CALL_MS + BLOCK_MS * workers) / 1000
-        sent = row["calls"] * workers * 8 * numbers / NETWORK
+        compute = row["processor_s"] * 1e9 / row["n"] / workers
+        talk = row["calls"] * (account.calling(workers) + workers * 8 * numbers / NETWORK)
         yield {
             "workers": workers, "memory_gb": 8e-9 * 1e9 * (row["d"] + 7) / workers, "compute": compute / 60,
-            "talk": (talk + sent) / 60, "whole": (compute + talk + sent) / 60,
+            "talk": talk / 60, "whole": (compute + talk) / 60,
         }  # fmt: skip
 
 
@@ -320,9 +351,8 @@ def _picture(content: Content, path: Path) -> None:
 def _limits(content: Content) -> Iterable[Limit]:
     for row in content.get("many labels", []):
         yield Limit(f"{row['rows']:,} rows with {LABELS:,} labels, gap", 100 * row["gap"], 100 * GAP, "%")
-    rows = list(_delayed(content))
-    if len(rows) > 1:
-        apart = max(abs(row["seconds"] / row["foretold"] - 1.0) for row in rows[1:])
+    if late := [row for row in _delayed(content) if row["delay_ms"]] if "cluster" in content else []:
+        apart = max(abs(row["seconds"] / row["foretold"] - 1.0) for row in late)
         yield Limit("delayed fits, largest distance from what is foretold", apart, 0.2)
 
 
@@ -336,7 +366,9 @@ TASKS = {
                 measured, [(name, times * axis.first) for name, axis in AXES.items() for times in DOUBLINGS],
                 [(name, axis.small) for name, axis in AXES.items()],
             ),
-            "delays": each_fresh(late, [(0.0,), (0.01,), (0.02,), (0.05,)], [(0.0,), (0.001,)]),
+            "cluster": each_fresh(
+                late, [(0, 0.0), *product((2, 4, 8), (0.0, 0.05))], [(0, 0.0), (1, 0.0), (2, 0.0)]
+            ),
             "many labels": each_fresh(many_labels_of, [(25_000,), (100_000,)], [(300,)]),
         },
         {
@@ -355,9 +387,9 @@ TASKS = {
                 "| passes | gap: {gap:.1%} | Jaccard on other rows: {jaccard:.3f}",
             ),
             "delays": Table(
-                "A fit over 8 blocks whose calls answer late", _delayed,
-                "delay, ms: {delay_ms:.0f} | rows: {n:,} | calls | looks | seconds: {seconds:.1f} | foretold: "
-                "{foretold:.1f}",
+                "A fit over 8 blocks, in one process and on workers of this machine that answer late", _delayed,
+                "workers | delay, ms: {delay_ms:.0f} | rows: {n:,} | calls | ms a call: {call_ms:.0f} "
+                "| seconds: {seconds:.1f} | foretold: {foretold:.1f}",
             ),
             "billion": Table(
                 "A billion rows of 20 columns on a Dask cluster, foretold", _billion,
