@@ -402,6 +402,16 @@ def test_nearest_threshold_to_a_precision_is_so_in_its_units(seed, n, floor, wei
     assert missed(clf.predict(z[:, None]) == 1) <= least + 0.005
 
 
+def test_nearest_threshold_to_a_ratio_that_misses_by_more_than_one():
+    z, y = np.arange(10.0), np.array([0, 0, 0, 0, 1, 0, 1, 1, 1, 0])
+    goal = "subject to recall() / positive_rate() >= 5"
+    clf = GoalThresholdClassifier(FirstColumn(), goal, cv="prefit", on_infeasible="warn")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        clf.fit(z[:, None], y)
+    assert clf.predict(z[:, None]).tolist() == [0] * 6 + [1] * 4  # three quarters of the positives in .4 of the rows
+
+
 class Broken(ClassifierMixin, BaseEstimator):
     """A fitted scorer with unusable scores."""
 

@@ -353,7 +353,7 @@ AnyRule = TypeVar("AnyRule", bound=MeetsOrNot)
 
 
 def least_loosened(tied: TiedGoal, search: Callable[[Floats], AnyRule]) -> AnyRule | None:
-    """The rule that a search finds under bounds loosened alike, by as little as it takes, to a half of a hundredth.
+    """The rule that a search finds under bounds loosened alike, by as little as it takes, up to a half of a hundredth.
 
     The rule of smallest summed excess is none to keep where a ratio is bounded. `TP >= 0.9 (TP + FP)` is missed by less
     the fewer rows are called positive, and with one wrong row the precision is 0, where a half may be possible.
@@ -371,8 +371,9 @@ def least_loosened(tied: TiedGoal, search: Callable[[Floats], AnyRule]) -> AnyRu
     if all(item.cleared.ratio is None for item in tied.constraints):
         return None
     by, alike = 1.0, np.ones(tied.n_constraints)
-    found = search(-by * alike)
-    for step in 0.5 ** np.arange(1, 9):
+    while not (found := search(-by * alike)).met and by < 1e3:  # shares lie in [0, 1], their ratios need not
+        by *= 2.0
+    for step in by * 0.5 ** np.arange(1, 9):
         if (closer := search(-(by - step) * alike)).met:
             by, found = by - step, closer
     return found if found.met else None
