@@ -9,7 +9,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -224,16 +224,14 @@ class Context:
             return function(self, *arguments)
         tasks = sys.modules[function.__module__].TASKS
         name = next(name for name, task in tasks.items() if task is self.task)
-        settings = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "task"}
+        sent = replace(self, task=None)  # tasks hold functions that cannot be sent, so their name is
         with patch.dict(os.environ, environment), ProcessPoolExecutor(1, get_context("spawn")) as pool:
-            return pool.submit(_alone, function, name, settings, arguments).result()
+            return pool.submit(_alone, function, name, sent, arguments).result()
 
 
-def _alone(function: Callable[..., T], name: str, settings: Mapping[str, Any], arguments: Sequence[Any]) -> T:
-    """The call of `Context.fresh`, in its process; tasks hold functions that cannot be sent, so their name is."""
-    task = sys.modules[function.__module__].TASKS[name]
+def _alone(function: Callable[..., T], name: str, context: Context, arguments: Sequence[Any]) -> T:
     with threadpool_limits(1):
-        return function(Context(task, **settings), *arguments)
+        return function(replace(context, task=sys.modules[function.__module__].TASKS[name]), *arguments)
 
 
 def each_fresh(

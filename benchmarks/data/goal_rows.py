@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import scipy.sparse as sp
 
-from widemargin.goals import Goal, Population, col, error_rate, positive_rate, recall
+from widemargin.goals import Goal
 from widemargin_papers.data import Adult
 
 N_EXTRA, EXTRA_SHARE, FLIPS = 19, 0.2, 0.01
@@ -38,15 +38,14 @@ def resampled_task(adult: Adult, n: int, m: int = 4, seed: int = 0) -> GoalRows:
 
 def goal_of(m: int) -> Goal:
     """The goal with m constraints."""
-    women, men = (Population(name, where=col("sex") == value) for name, value in (("women", "Female"), ("men", "Male")))
+    asked = [f"recall(population(country == {j})) >= 0.9" for j in range(m)]
     if m <= 4:
+        women, men = (f"population(sex == '{name}')" for name in ("Female", "Male"))
         asked = [
-            positive_rate(women) >= 0.8 * positive_rate(men),
-            recall() >= 0.60, recall(women) >= 0.58, recall(men) >= 0.62,
+            f"positive_rate({women}) >= 0.8 * positive_rate({men})",
+            "recall() >= 0.60", f"recall({women}) >= 0.58", f"recall({men}) >= 0.62",
         ]  # fmt: skip
-        return Goal(error_rate(), asked[:m])
-    countries = [Population(f"country {j}", where=col("country") == j) for j in range(m)]
-    return Goal(error_rate(), [recall(country) >= 0.9 for country in countries])
+    return Goal.parse("\nsubject to ".join(["minimize error_rate()", *asked[:m]]))
 
 
 def dense_task(n: int, d: int, seed: int = 0) -> GoalRows:

@@ -70,13 +70,9 @@ def half_of(name: str, subject: str) -> Half | None:
 def check(name: str, subject: str, half: str) -> None:
     """Refuse data of the other half, or of neither."""
     found = half_of(name, subject)
-    if found is None:
-        raise BlindDataError(
-            f"{name!r} is in neither half of {subject!r}: say in benchmarks/data/halves.py whether a constant was "
-            f"chosen on it."
-        )
     if half != found:
+        where = f"of the {found} half" if found else "in neither half"
         raise BlindDataError(
-            f"{name!r} is of the {found} half of {subject!r}, and this task reads the {half} half. Choose constants on "
-            "the tuning half and report on the other."
+            f"{name!r} is {where} of {subject!r}, and this task reads the {half} half. Choose constants on the tuning "
+            "half and report on the other; benchmarks/data/halves.py says which is which."
         )

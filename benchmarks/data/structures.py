@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.model_selection import KFold
-from sklearn.preprocessing import normalize
+from sklearn.preprocessing import StandardScaler, normalize
 
 from widemargin.exceptions import MissingDataError
 from widemargin_papers.data import Hierarchy, LabelSets, load_hierarchy, synthetic_label_sets
@@ -61,9 +61,8 @@ def unit_rows(task: LabelSets) -> LabelSets:
 
 def standardised(task: LabelSets) -> LabelSets:
     """Columns of mean 0 and variance 1/d by the training rows; missing values are the mean."""
-    mean, scale = np.nanmean(task.X, axis=0), np.nanstd(task.X, axis=0)
-    scale = np.where(scale > 0.0, scale, 1.0) * task.X.shape[1] ** 0.5
-    X, X_test = (np.nan_to_num((some - mean) / scale) for some in (task.X, task.X_test))
+    scaler, root = StandardScaler().fit(task.X), task.X.shape[1] ** 0.5
+    X, X_test = (np.nan_to_num(scaler.transform(some) / root) for some in (task.X, task.X_test))
     return replace(task, X=X, X_test=X_test)
 
 

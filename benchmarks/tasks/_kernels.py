@@ -95,13 +95,13 @@ def peers(ctx: Context, *names: str) -> list[str]:
     return [name for name in names if name == LIBSVM or ctx.peer("sklearnex.svm") is not None]
 
 
-def peer(of: KernelTask, name: str, **options: Any) -> Row:
-    """One fit of LIBSVM (scikit-learn's SVC, which computes in float64) or of scikit-learn-intelex's SVC."""
+def peer(name: str, of: KernelTask, threads: int = 1, **options: Any) -> Any:
+    """LIBSVM (scikit-learn's SVC, which computes in float64) or scikit-learn-intelex's SVC, to be fitted."""
     maker: Any = SVC
     if name.startswith(INTELEX):
-        importlib.import_module("daal4py").daalinit(1)
+        importlib.import_module("daal4py").daalinit(threads)
         maker = importlib.import_module("sklearnex.svm").SVC
-    return timed(maker(C=of.C, gamma=of.gamma, **options), of)
+    return maker(C=of.C, gamma=of.gamma, **options)
 
 
 def timed(model: Any, of: KernelTask) -> Row:

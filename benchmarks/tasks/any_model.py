@@ -94,10 +94,9 @@ def people(name: str, table: pa.Table, quick: bool) -> People:
         first = frame[group] == min(common)
         left_out += [group]
     features = frame.drop(columns=left_out, errors="ignore")
-    words = features.select_dtypes(exclude="number").columns
-    numbered = OrdinalEncoder().fit_transform(features[words].astype(str))
+    words = features.select_dtypes(exclude="number").astype(str)
+    X = np.column_stack([features.select_dtypes("number").to_numpy(np.float64), OrdinalEncoder().fit_transform(words)])
     y = np.unique(frame[target], return_inverse=True)[1].astype(np.int64)
-    X = np.column_stack([features.drop(columns=words).to_numpy(np.float64), numbered])
     rows = People(X, y, first.to_numpy())
     return rows.take(np.arange(min(len(y), 400))) if quick else rows
 

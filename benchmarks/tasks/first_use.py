@@ -6,11 +6,10 @@ import resource
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -22,26 +21,21 @@ from widemargin.cli.tables.table_files import read_table
 EXAMPLE, PEOPLE = ROOT / "examples" / "adult.toml", ROOT / "examples" / "data" / "adult.csv.gz"
 
 
-class Ended(NamedTuple):
-    """Of a process its seconds and processor seconds."""
+def _children() -> float:
+    """Processor seconds of the processes that were started and have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
-    wall: float
-    processor: float
 
-
-def command(*arguments: str, folder: Path = ROOT, codes: Sequence[int] = (0,), **environment: str) -> Ended:
-    """What Python makes of some arguments in a new process, that may end with these exit codes."""
+def command(*arguments: str, folder: Path = ROOT, codes: Sequence[int] = (0,), **environment: str) -> Timing:
+    """Of Python with some arguments in a new process, that may end with these exit codes."""
     # Byte code is kept, also where the environment says otherwise, as an installation has it.
     there = os.environ | {"PYTHONDONTWRITEBYTECODE": ""} | environment
-    before, wall = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    done = subprocess.run(
-        [sys.executable, *arguments], cwd=folder, env=there, capture_output=True, text=True, check=False
-    )
-    wall, after = time.perf_counter() - wall, resource.getrusage(resource.RUSAGE_CHILDREN)
-    if done.returncode not in codes:
-        raise RuntimeError(f"{' '.join(arguments)}: {done.stderr.strip()[-500:]}")
-    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return Ended(wall, used)
+    run = partial(subprocess.run, cwd=folder, env=there, capture_output=True, text=True, check=False)
+    timing = Timing().add(lambda: run([sys.executable, *arguments]), _children)
+    if timing.result.returncode not in codes:
+        raise RuntimeError(f"{' '.join(arguments)}: {timing.result.stderr.strip()[-500:]}")
+    return timing
 
 
 # --- three commands ---------------------------------------------------------------------------------------------------
@@ -70,9 +64,9 @@ def three_commands(ctx: Context) -> list[Row]:
                 ["report", "goals.toml", "--model", "goals.skops", "--out", "report.html"],
             ):
                 done = command("-m", "widemargin", *arguments, folder=folder, codes=(0, 1), **cache)
-                row[f"{arguments[0]}_s"] = done.wall
-                row["seconds"] += done.wall
-                row["processor_s"] += done.processor
+                row[f"{arguments[0]}_s"] = done.median
+                row["seconds"] += done.median
+                row["processor_s"] += done.processor_median
             row["report_kb"] = (folder / "report.html").stat().st_size >> 10
             rows.append(row)
     return rows
@@ -119,7 +113,7 @@ def first_calls(ctx: Context) -> list[Row]:
             empty, filled = (ctx.fresh(first_fits, name, NUMBA_CACHE_DIR=folder) for _ in range(2))
         with tempfile.TemporaryDirectory() as folder:
             made = command("-c", FIRST_FIT.format(name), NUMBA_CACHE_DIR=folder, OMP_NUM_THREADS="1")
-        rows.append({"estimator": name, "empty": empty, "filled": filled, "program": made.processor})
+        rows.append({"estimator": name, "empty": empty, "filled": filled, "program": made.processor_median})
     return rows
 
 
@@ -161,7 +155,7 @@ def audits(ctx: Context) -> list[Row]:
             by = ("--model", str(judged)) if judged else ("--predictions", f"{data}:deployed")
             given = (str(EXAMPLE), *by, "--data", str(data), "--rows", "all")
             done = command("-m", "widemargin", "audit", *given, codes=(0, 1), OMP_NUM_THREADS="1")
-            rows.append({"case": case, "n": n, "seconds": done.wall, "processor": done.processor})
+            rows.append({"case": case, "n": n, "seconds": done.median, "processor": done.processor_median})
     return rows
 
 

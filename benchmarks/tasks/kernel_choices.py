@@ -1,4 +1,4 @@
-"""The tables of docs/kernel-svm.md: searches, caches, classes, few rows, probabilities."""
+"""The tables of docs/kernel-svm.md: searches, caches, classes, probabilities."""
 
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -90,19 +90,6 @@ def classes(ctx: Context) -> list[Row]:
     return found
 
 
-def few_rows(ctx: Context) -> list[Row]:
-    """Small problems, moons in 20 columns, beside SVC; milliseconds of processor time."""
-    rows, make = [], ctx.load("drawn: moons")
-    for n in ctx.pick((100, 1000, 3000, 10_000), (100, 200)):
-        X, y = make(n=n)
-        X = np.hstack([X, np.random.default_rng(0).normal(size=(n, 18))])
-        timings = ctx.clock(
-            {"KernelSVC": partial(KernelSVC().fit, X, y), "SVC": partial(SVC().fit, X, y)}, warm_up=True
-        )
-        rows.append({"rows": n} | {name: 1e3 * timing.processor_median for name, timing in timings.items()})
-    return rows
-
-
 def probabilities(ctx: Context) -> list[Row]:
     """Mean log loss on 719 of scikit-learn's digits after training on 1,078, means of three splits."""
     X, y = load_digits(return_X_y=True)
@@ -129,11 +116,11 @@ def _both(content: Content) -> Iterable[Row]:
 TASKS = {
     "kernel_choices": Task(
         "The tables of docs/kernel-svm.md, processor seconds: `kernel_search` beside `GridSearchCV`, time and memory "
-        "by size of the cache, the batch perceptron by size of its cache, ten digits, few rows, and probabilities.",
+        "by size of the cache, the batch perceptron by size of its cache, ten digits, and probabilities.",
         {
             "caches": caches,
             "memory": each_fresh(cached_fit, [(8.0,), (32.0,), (128.0,), (200.0,), (512.0,)], [(8.0,)]),
-            "searches": searches, "classes": classes, "few_rows": few_rows, "probabilities": probabilities,
+            "searches": searches, "classes": classes, "probabilities": probabilities,
         },
         {
             "searches": Table("25 cells on 2,000 rows of a9a", "searches",
@@ -152,10 +139,6 @@ TASKS = {
                 "Ten digits", "classes",
                 "way | fit: {fit_s:.1f} | predict 1,000: {predict_s:.2f} | error: {error:.1%} | kernel values / n^2: "
                 "{values:.2f}",
-            ),
-            "few_rows": Table(
-                "Few rows, milliseconds of processor time", "few_rows",
-                "rows: {rows:,} | `KernelSVC`: {KernelSVC:.1f} | SVC: {SVC:.1f}",
             ),
             "probabilities": Table("Mean log loss", "probabilities", "way | log loss: {log_loss:.3f}"),
         },

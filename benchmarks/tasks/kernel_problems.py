@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine, make_moons
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import StandardScaler
@@ -24,6 +25,7 @@ LIMIT, LONG = 60, 10
 
 SOLVERS = ("dual", "nested-dual", "spatial-dual")
 SPATIAL_COLUMNS = 32
+SIZES = ("up to 1,000", "up to 10,000", "more")
 
 
 class Problem(NamedTuple):
@@ -199,15 +201,17 @@ def regret(rows: Sequence[Row], of: str, against: Sequence[str]) -> float:
     return statistics.geometric_mean(times) if times else 1.0
 
 
-def summary(content: Content) -> list[Row]:
-    """Regret of "auto"."""
-    rows = content["problems"]
-    slower = [row["auto"] / row["LIBSVM"] for row in rows if row["auto"] and row["LIBSVM"]]
-    return [
-        {"problems": len(rows), "times the best solver": regret(rows, "auto", SOLVERS),
-         "times LIBSVM": regret(rows, "auto", ("LIBSVM",)), "worst against LIBSVM": max(slower, default=None),
-         "slower than LIBSVM": sum(ratio > 1.0 for ratio in slower)}
-    ]  # fmt: skip
+def summary(content: Content) -> Iterator[Row]:
+    """Regret of "auto", by the number of rows."""
+    of_size = pd.cut([row["rows"] for row in content["problems"]], [0, 1000, 10_000, np.inf], labels=SIZES)
+    for size in SIZES:
+        rows = [row for row, its in zip(content["problems"], of_size, strict=True) if its == size]
+        slower = [row["auto"] / row["LIBSVM"] for row in rows if row["auto"] and row["LIBSVM"]]
+        yield {
+            "rows": size, "problems": len(rows), "times the best solver": regret(rows, "auto", SOLVERS),
+            "times LIBSVM": regret(rows, "auto", ("LIBSVM",)), "worst against LIBSVM": max(slower, default=None),
+            "slower than LIBSVM": sum(ratio > 1.0 for ratio in slower),
+        }  # fmt: skip
 
 
 _SECONDS = " | ".join(f"{name}: {{{name}:.4g}}" for name in ("auto", *SOLVERS, "LIBSVM"))

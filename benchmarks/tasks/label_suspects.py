@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
@@ -29,13 +28,9 @@ PEERS = {
 
 def _split(ctx: Context, name: str) -> Draw:
     """Training rows and labels of a data set, standardised, by seed."""
-    if ctx.quick:
-        X, y = make_classification(400, 8, n_informative=5, n_classes=3, random_state=len(name))
-    else:
-        data = ctx.load(name)
-        several = {"mnist": lambda: (data.X, data.digit), "letter": lambda: data}
-        X, y = several[name]() if name in several else two_classes(name, data)
-    return drawn(X, y, ROWS)
+    data = ctx.load(name)
+    several = {"mnist": lambda: (data.X, data.digit), "letter": lambda: data}
+    return drawn(*(several[name]() if name in several else two_classes(name, data)), ROWS)
 
 
 def plant(y: npt.NDArray[np.int64], share: float, seed: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:

@@ -1,7 +1,7 @@
 """`MultiLabelSVC()` and `HierarchicalSVC(hierarchy)` as they are, beside tuned peers."""
 
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -182,10 +182,7 @@ def _sentences(content: Content) -> Iterable[tuple[str, str]]:
     yield "docs/comparison.md", "; ".join(f"{said} on {', '.join(where)}" for said, where in found.items() if where)
 
 
-def _task(
-    ranked: Sequence[str], half: Half, parts: Sequence[str] = tuple(COMPARED)[:-2], *,
-    sentences: Callable[[Content], Iterable[tuple[str, str]]] = lambda _: (), asked_only: bool = False,
-) -> Task:  # fmt: skip
+def _task(ranked: Sequence[str], half: Half, parts: Sequence[str] = tuple(COMPARED)[:-2], **more: Any) -> Task:
     scores = " | ".join(f"{score.replace('_', ' ')}: {{{score}:±.4f}}" for score in peers.SCORES)
     return Task(
         "`MultiLabelSVC()` and `HierarchicalSVC(hierarchy)` as they are beside tuned peers: Jaccard and seconds of "
@@ -204,14 +201,13 @@ def _task(
                 f"data | method | {scores} | Jaccard beside the first: {{beside:±+.4f}} | s: {{seconds:.1f}} "
                 "| largest gap: {gap:.1%}",
             ),
-        } | ({} if not ranked else {
             "ranks": Table(
                 "AU(PRC) of the test rows", "ranks",
                 "data | HierarchicalSVC, calibration='sigmoid': {au_prc:.3f} | C-HMCNN(h), published: {published:.3f} "
                 "| Jaccard of decode='expected': {jaccard:.3f} | s: {seconds:.1f}",
             ),
-        }),
-        sentences=sentences, subject="structures", half=half, asked_only=asked_only, peers=("hiclass",),
+        },
+        subject="structures", half=half, peers=("hiclass",), **more,
     )  # fmt: skip
 
 
