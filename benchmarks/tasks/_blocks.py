@@ -98,7 +98,7 @@ def cluster(n_workers: int = 2) -> Iterator[Any]:
     with (
         dask.config.set({"distributed.deploy.lost-worker-timeout": "1h"}),  # else a dead one is not started again
         LocalCluster(
-            n_workers=n_workers, threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL
+            n_workers=n_workers, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL
         ) as made,
         Client(made) as client,
     ):
