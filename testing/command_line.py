@@ -1,7 +1,11 @@
 """A small project for the command line: a table, a goals file, and ways to spoil them."""
 
+import io
+import json
 import subprocess
 import sys
+from types import SimpleNamespace
+from unittest.mock import patch
 
 import numpy as np
 
@@ -78,6 +82,15 @@ def widemargin_here(capsys, *arguments):
     code = main([str(item) for item in arguments])
     printed = capsys.readouterr()
     return subprocess.CompletedProcess(arguments, code, printed.out, printed.err)
+
+
+def content_and_print(capsys, *arguments):
+    """Exit code, what `--json` gives, and what is printed without it: of one run, which prints it to nobody."""
+    made = []
+    keeps = SimpleNamespace(StringIO=lambda: made.append(io.StringIO()) or made[-1])
+    with patch("widemargin.cli.main.io", keeps):
+        code = main([*map(str, arguments), "--json"])
+    return code, json.loads(capsys.readouterr().out), made[-1].getvalue()
 
 
 GERMAN_LOAN = "A11 6 A34 A43 1169 A65 A75 4 A93 A101 4 A121 67 A143 A152 2 A173 1 A192 A201 1\n"

@@ -21,7 +21,7 @@ from sklearn.model_selection import TunedThresholdClassifierCV, train_test_split
 from sklearn.preprocessing import KBinsDiscretizer, OrdinalEncoder
 
 from benchmarks.data.sources import OUTCOMES, People
-from benchmarks.task import Content, Context, Limit, MissingPartError, Row, Table, Task, Timing, mean_and_error
+from benchmarks.task import Content, Context, Limit, MissingPartError, Row, Table, Task, Timing, grouped, mean_and_error
 from widemargin import GoalReduction, GoalThresholdClassifier, RateConstrainedClassifier
 
 TRAIN_ROWS, SPLITS = 6_000, 8
@@ -310,12 +310,17 @@ def points(name: str, context: Context) -> list[Row]:
     return rows
 
 
-def _measured(content: Content) -> pd.DataFrame:
+def _rows(content: Content) -> list[Row]:
     """The points of all tables that were measured."""
     rows = [row for name in GROUPS for row in content.get(name, [])]
     if not rows:
         raise MissingPartError(*GROUPS)
-    return pd.DataFrame(rows)
+    return rows
+
+
+def _measured(content: Content) -> pd.DataFrame:
+    """The same as a table."""
+    return pd.DataFrame(_rows(content))
 
 
 def least_error(reached: Iterable[tuple[float, float]], violation: float) -> float:
@@ -332,10 +337,13 @@ def least_error(reached: Iterable[tuple[float, float]], violation: float) -> flo
 def frontiers(content: Content) -> pd.DataFrame:
     """By table, goal and split, for each method: its mean error along the frontier."""
     found = []
-    for (table, goal, split), rows in _measured(content).groupby(["table", "goal", "split"], sort=False):
-        reached = {name: [*zip(own.violation, own.error, strict=True)] for name, own in rows.groupby("method")}
+    for (table, goal, split), rows in grouped(_rows(content), "table", "goal", "split"):
+        reached = {
+            name: [(row["violation"], row["error"]) for row in own]
+            for name, own in sorted(grouped(rows, "method"))
+        }  # fmt: skip
         (plain,) = reached[NO_GOAL]
-        beside = [plain, (0.0, rows.trivial.iloc[0])]
+        beside = [plain, (0.0, rows[0]["trivial"])]
         found.append({"table": table, "goal": goal, "split": split} | {
             name: np.mean([least_error([*own, *beside], share * plain[0]) for share in SHARES])
             for name, own in reached.items()

@@ -92,25 +92,37 @@ def test_clock_runs_the_cases_in_turn():
     assert Timing(wall=[4.0, 9.0, 6.0]).median == 6.0
 
 
-def test_a_function_answers_from_a_process_of_its_own():
-    ctx = Context(scaling.TASKS["scaling_blind"], given_repeats=1)
-    row = ctx.fresh(scaling.whole_fit, *scaling.FEW[1])
+def test_a_fit_tells_its_size_and_memory():
+    row = scaling.whole_fit(Context(scaling.TASKS["scaling_blind"], given_repeats=1), *scaling.FEW[1])
     assert row["n"] == 500 and row["peak_gb"] > 0
 
 
-def test_a_function_that_fails_in_a_process_of_its_own_says_why(tmp_path, monkeypatch):
+TOY = """
+import os
+from benchmarks.task import Task
+
+def answers(ctx, word):
+    return os.getpid(), word, ctx.repeats
+
+def fails(ctx, word):
+    raise ValueError(f"it broke at {word}")
+
+TASKS = {"toy": Task("It answers or fails.", {"rows": answers, "more": fails})}
+"""
+
+
+def test_a_function_answers_from_a_process_of_its_own_or_says_why_it_fails(tmp_path, monkeypatch):
     """Of a module that imports little, for the process imports it."""
-    (tmp_path / "toy_failure.py").write_text(
-        'from benchmarks.task import Task\n\ndef fails(ctx, word):\n    raise ValueError(f"it broke at {word}")\n\n'
-        'TASKS = {"toy": Task("It fails.", {"rows": fails})}\n'
-    )
+    (tmp_path / "toy_task.py").write_text(TOY)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
-    toy = importlib.import_module("toy_failure")
-    ctx = Context(toy.TASKS["toy"], given_repeats=1)
+    toy = importlib.import_module("toy_task")
+    ctx = Context(toy.TASKS["toy"], given_repeats=3)
+    process, *told = ctx.fresh(toy.answers, "sense")
+    assert process != os.getpid() and told == ["sense", 3]
     with pytest.raises(ValueError, match="it broke at nonsense"):
         ctx.fresh(toy.fails, "nonsense")
-    del sys.modules["toy_failure"]
+    del sys.modules["toy_task"]
 
 
 def test_cells_of_tables():

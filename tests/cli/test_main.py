@@ -38,7 +38,7 @@ def without_numbers(text):
 def test_the_example_is_trained_saved_and_audited(tmp_path, capsys):
     """The main job: four constraints met on training rows, the promise kept on test rows, all in the printed text."""
     model = tmp_path / "adult.skops"
-    trained = widemargin("train", ADULT, "--model", model)
+    trained = widemargin_here(capsys, "train", ADULT, "--model", model)
     assert trained.returncode == 0, trained.stderr
     for text in (
         'women = population(sex == "Female")',

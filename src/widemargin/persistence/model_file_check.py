@@ -143,7 +143,12 @@ _BY_LOADER: dict[str, frozenset[str]] = {
 }
 
 TRUSTED_TYPES: tuple[str, ...] = tuple(sorted(set().union(*_BY_LOADER.values())))
-"""Fully qualified names given to `skops.io.loads(..., trusted=...)`."""
+"""Fully qualified names that may be given to `skops.io.loads(..., trusted=...)`."""
+
+
+def trusted_in(schema: str) -> list[str]:
+    """Those whose class a schema names: skops goes through all that it is given for every node of a file."""
+    return [name for name in TRUSTED_TYPES if f'"{name.rpartition(".")[2]}"' in schema]
 
 
 def refused_nodes(schema: JSON) -> Iterator[tuple[str, str]]:
@@ -165,10 +170,16 @@ def json_objects(schema: JSON) -> Iterator[tuple[str, dict[str, JSON]]]:
         place, part = waiting.pop()
         if isinstance(part, dict):
             yield place, part
-            # skops wraps the attributes of an object in two levels called "content"; they say nothing to a reader.
-            waiting += [(place if key == "content" else f"{place}.{key}", value) for key, value in part.items()]
+            # skops wraps the attributes of an object in two levels called "content"; they say nothing to a reader. Most
+            # values are plain, and hold no object.
+            waiting += [
+                (place if key == "content" else f"{place}.{key}", value)
+                for key, value in part.items() if type(value) in (dict, list)
+            ]  # fmt: skip
         elif isinstance(part, list):
-            waiting += [(f"{place}[{number}]", value) for number, value in enumerate(part)]
+            waiting += [
+                (f"{place}[{number}]", value) for number, value in enumerate(part) if type(value) in (dict, list)
+            ]
 
 
 def with_class_names(schema: JSON, *, public: bool) -> JSON:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import sklearn
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import InconsistentVersionWarning
 from sklearn.utils.validation import check_is_fitted
@@ -31,8 +32,8 @@ from widemargin.persistence.container import (
 )
 from widemargin.persistence.goals_as_text import as_text, first_goal, from_text, mapped
 from widemargin.persistence.model_file_check import (
-    TRUSTED_TYPES,
     refused_nodes,
+    trusted_in,
     with_class_names,
 )
 
@@ -172,7 +173,7 @@ def load_model(path: str | PathLike[str]) -> Any:
     return _built(
         path, parts, schema,
         remedy=f"Save it again, with the libraries of then if need be: {versions}",
-        other_version=f"{path} was written with {versions}; now scikit-learn is {version('scikit-learn')}. "
+        other_version=f"{path} was written with {versions}; now scikit-learn is {sklearn.__version__}. "
         "Compare some predictions, or train and save again",
     )  # fmt: skip
 
@@ -235,11 +236,11 @@ def _built(path: Path, parts: Mapping[str, bytes], schema: JSON, *, remedy: str,
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("ignore")
             warnings.simplefilter("always", InconsistentVersionWarning)
-            buffer = BytesIO()
+            buffer, text = BytesIO(), json.dumps(schema)
             with zipfile.ZipFile(buffer, "w") as archive:
-                for name, content in {**parts, _SCHEMA: json.dumps(schema).encode()}.items():
+                for name, content in {**parts, _SCHEMA: text.encode()}.items():
                     archive.writestr(name, content)
-            model = mapped(skops.io.loads(buffer.getvalue(), trusted=list(TRUSTED_TYPES)), from_text)
+            model = mapped(skops.io.loads(buffer.getvalue(), trusted=trusted_in(text)), from_text)
         check_arrays(model, str(path))
     except ModelFileError:
         raise

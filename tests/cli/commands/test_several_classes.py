@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_iris
 
+from command_line import content_and_print
 from widemargin.cli.main import main
 
 GOALS = """
@@ -153,7 +154,7 @@ def test_a_verdict_that_differs_from_the_cross_validated_report_says_why(folder,
         "[data]\ntable = 'iris.csv'\ntarget = 'species'\n[goal]\ntext = 'subject to prediction_rate(of=\"a\") <= 0.3'\n"
     )
     (folder / "goals.toml").write_text(text + '[model]\nlearner = "trees"\n')
-    content = json.loads(run(capsys, folder, "train", "--json", code=1).out)
+    code, content, printed = content_and_print(capsys, "train", folder / "goals.toml")
+    assert code == 1
     assert content["met"] == {"train": False} and content["training"]["constraints"][0]["met"]
-    printed = run(capsys, folder, "train", code=1).out
     assert "NOT MET on the training rows as the final model decides them, though met by the cross-validated" in printed

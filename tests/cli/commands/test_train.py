@@ -10,7 +10,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from command_line import people, write_csv
+from command_line import content_and_print, people, write_csv
 from widemargin.cli.main import main
 from widemargin.diagnostics import certified_radii
 from widemargin.persistence import load_model, model_info
@@ -40,11 +40,17 @@ def folder(tmp_path):
 
 
 def train(folder, capsys, old="", new="", *options, code=0):
+    return train_and_print(folder, capsys, old, new, *options, code=code)[0]
+
+
+def train_and_print(folder, capsys, old="", new="", *options, code=0):
+    """What `--json` gives, and what is printed without it."""
     text = (folder / "goals.toml").read_text()
     assert old in text
     (folder / "goals.toml").write_text(text.replace(old, new, 1))
-    assert main(["train", str(folder / "goals.toml"), "--json", *options]) == code
-    return json.loads(capsys.readouterr().out)
+    ended, content, printed = content_and_print(capsys, "train", folder / "goals.toml", *options)
+    assert ended == code
+    return content, printed
 
 
 def test_a_model_is_the_baseline_of_the_next_one_and_traffic_is_external(folder, capsys):
@@ -137,22 +143,19 @@ def test_a_fraction_of_the_rows_is_held_out(folder, capsys):
 
 def test_folds_choose_the_regulariser(folder, capsys):
     write_csv(folder / "people.csv", people(160))
-    content = train(folder, capsys, "[output]", "[validation]\nfolds = 2\n[output]")
+    content, printed = train_and_print(folder, capsys, "[output]", "[validation]\nfolds = 2\n[output]")
     model = load_model(folder / "m.skops")[-1]
     assert type(model).__name__ == "RateConstrainedClassifier" and content["C"] == model.C
     assert content["C"] != 0.2
-    assert main(["train", str(folder / "goals.toml")]) == 0
-    assert f"Chosen by 2 folds: C = {content['C']:g}" in capsys.readouterr().out
+    assert f"Chosen by 2 folds: C = {content['C']:g}" in printed
 
 
 def test_a_confidence_is_proved_on_rows_kept_aside(folder, capsys):
     write_csv(folder / "people.csv", people(2000))
     lines = "[validation]\nconfidence = 0.9\nfraction = 0.5\n[output]"
-    content = train(folder, capsys, "[output]", lines)
+    content, shown = train_and_print(folder, capsys, "[output]", lines)
     assert content["met"] == {"validation": True}
     assert "probability >= 0.9 " in content["guarantee"] and "502 rows" in content["guarantee"]
-    assert main(["train", str(folder / "goals.toml")]) == 0
-    shown = capsys.readouterr().out
     assert "Goal: proved for new rows with confidence 0.9." in shown
     content = train(folder, capsys, "recall() >= 0.7", "recall() >= 0.9999")  # a constant model has it by definition
     assert "'recall' by definition" in content["guarantee"]
@@ -349,12 +352,12 @@ def test_a_goal_about_decisions_makes_a_model_that_abstains(folder, capsys):
     assert ours["objective"] == pytest.approx(1.0 - decided.mean()) and plain["objective"] == 0.0
     assert ours["constraints"][0]["rate"] == pytest.approx(wrong[decided].mean())
     assert content["status"] == "converged" and content["C"] == 0.2
-    again = train(folder, capsys, "[output]", '[model]\nabstain = "ask"\n[validation]\nconfidence = 0.9\n[output]')
+    more = '[model]\nabstain = "ask"\n[validation]\nconfidence = 0.9\n[output]'
+    again, printed = train_and_print(folder, capsys, "[output]", more)
     assert "exact binomial test" in again["guarantee"] and set(again["met"]) == {"validation"}
     assert "ask" in load_model(folder / "m.skops").predict(pa.table(rows))
     goals = str(folder / "goals.toml")
-    assert main(["train", goals]) == 0
-    assert "Undecided, 'ask': rows with a score for 'high' between " in capsys.readouterr().out
+    assert "Undecided, 'ask': rows with a score for 'high' between " in printed
     assert main(["audit", goals, "--model", str(folder / "m.skops"), "--json"]) == 0
     report = json.loads(capsys.readouterr().out)["report"]
     assert report["constraints"][0]["rate"] <= 0.1
@@ -450,16 +453,14 @@ def test_two_thresholds_for_each_value_of_a_column(folder, capsys):
 def test_boosted_trees_are_trained_to_the_goal_saved_audited_and_shown(folder, capsys, more):
     fair = "subject to recall: recall() >= 0.6\nsubject to fair: demographic_parity(sex, difference=0.2)"
     (folder / "goals.toml").write_text(PLAIN.replace("subject to recall: recall() >= 0.7", fair) + more)
-    content = train(folder, capsys, "[output]", '[model]\nlearner = "trees"\n[output]')
+    content, printed = train_and_print(folder, capsys, "[output]", '[model]\nlearner = "trees"\n[output]')
     assert content["met"]["validation" if more else "train"]
     assert (content["guarantee"] is not None) == bool(more)
     assert "plain boosted trees" in content["reports"]["train"]
     model = load_model(folder / "m.skops")
     assert type(model[-1]).__name__ == "GoalReduction"
     goals, table = str(folder / "goals.toml"), str(folder / "people.csv")
-    assert main(["train", goals]) == 0
     # The same rows have other rates in the report, which a sentence explains.
-    printed = capsys.readouterr().out
     assert ("The model was fitted to these rows" in printed) == ("(cross-validated)" in printed) == (not more)
     # In groups of few rows a rate may be missed by chance, which exit code 1 says.
     assert main(["audit", goals, "--model", str(folder / "m.skops"), "--data", table]) in (0, 1)

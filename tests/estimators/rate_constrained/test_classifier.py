@@ -481,10 +481,10 @@ def test_grid_search_slices_populations(data, kind):
     X, y, columns = data
     table = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}[kind](columns)
     with sklearn.config_context(enable_metadata_routing=True):
-        clf = RateConstrainedClassifier(PARITY).set_fit_request(populations=True, sample_weight=True)
+        clf = RateConstrainedClassifier(PARITY, max_steps=2).set_fit_request(populations=True, sample_weight=True)
         clf.set_score_request(sample_weight=True)
         pipe = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), clf)
-        search = GridSearchCV(pipe, {"rateconstrainedclassifier__C": [0.02, 0.2]}, cv=3, error_score="raise")
+        search = GridSearchCV(pipe, {"rateconstrainedclassifier__C": [0.02, 0.2]}, cv=2, error_score="raise")
         search.fit(X, y, populations=table, sample_weight=np.ones(len(y)))
         result = cross_validate(
             pipe, X, y, params={"populations": table}, cv=3, return_estimator=True, error_score="raise"

@@ -1,5 +1,6 @@
 """What is said and kept when a goal is not met: numbers, conflict, best values, proof."""
 
+import functools
 import json
 import pickle
 import warnings
@@ -44,6 +45,21 @@ def refusal(goal, data=None, **parameters):
     return caught.value
 
 
+@functools.cache
+def out_of_reach(enforce):
+    """The refusal of the same goal, which several tests look at."""
+    return refusal(OUT_OF_REACH, enforce=enforce)
+
+
+@pytest.fixture(scope="module")
+def kept():
+    """The model of that goal, kept with a warning: both."""
+    clf = RateConstrainedClassifier(OUT_OF_REACH, on_infeasible="warn")
+    with pytest.warns(GoalWarning) as caught:
+        clf.fit(*rows())
+    return clf, str(caught[-1].message)
+
+
 def test_a_contradiction_is_proved():
     error = refusal(CONTRADICTION)
     assert error.proved and error.irreducible
@@ -54,7 +70,7 @@ def test_a_contradiction_is_proved():
 
 @pytest.mark.parametrize("enforce", ["deterministic", "randomized"])
 def test_what_a_linear_model_cannot_do_is_found_and_not_proved(enforce):
-    error = refusal(OUT_OF_REACH, enforce=enforce)
+    error = out_of_reach(enforce)
     assert not error.proved and error.irreducible
     assert error.conflict == ("floor", "alarms")
     assert error.asked == {"floor": 0.95, "alarms": 0.05}
@@ -75,7 +91,7 @@ def test_kernel_models_are_diagnosed_too(space):
 def test_the_best_values_are_reached_by_models_and_can_be_asked_for():
     """A goal between the best value found and what was asked is met; the numbers are no fancy."""
     X, y = rows()
-    best = refusal(OUT_OF_REACH).best_values
+    best = out_of_reach("deterministic").best_values
     assert 0.2 < best["floor"] < 0.95 and 0.05 < best["alarms"] < 0.9
     for goal in (
         [recall() >= best["floor"] - 0.03, false_positive_rate() <= 0.05],
@@ -84,13 +100,10 @@ def test_the_best_values_are_reached_by_models_and_can_be_asked_for():
         assert RateConstrainedClassifier(Goal(error_rate(), goal)).fit(X, y).goal_report_.all_met()
 
 
-def test_the_error_and_the_estimator_say_the_same():
+def test_the_error_and_the_estimator_say_the_same(kept):
     X, y = rows()
-    error = refusal(OUT_OF_REACH)
-    clf = RateConstrainedClassifier(OUT_OF_REACH, on_infeasible="warn")
-    with pytest.warns(GoalWarning) as caught:
-        clf.fit(X, y)
-    assert str(caught[-1].message) == str(error)
+    error, (clf, warned) = out_of_reach("deterministic"), kept
+    assert warned == str(error)
     for name, value in vars(clf.infeasibility_).items():
         assert getattr(error, name) == value, name
     for item in clf.goal_report_.constraints:
@@ -112,14 +125,10 @@ def test_a_baseline_in_conflict_and_a_ratio_in_its_own_units():
     assert error.asked["precision"] == pytest.approx(0.8)
 
 
-def test_errors_survive_pickling_and_findings_json_and_files(tmp_path):
-    X, y = rows()
-    error = refusal(OUT_OF_REACH)
+def test_errors_survive_pickling_and_findings_json_and_files(tmp_path, kept):
+    error, (clf, _) = out_of_reach("deterministic"), kept
     again = pickle.loads(pickle.dumps(error))
     assert (str(again), again.conflict, again.best_values) == (str(error), error.conflict, error.best_values)
-    clf = RateConstrainedClassifier(OUT_OF_REACH, on_infeasible="warn")
-    with pytest.warns(GoalWarning):
-        clf.fit(X, y)
     plain = json.loads(json.dumps(clf.infeasibility_.to_dict()))
     assert Infeasibility.from_dict(plain) == clf.infeasibility_
     save_model(clf, tmp_path / "m.skops")

@@ -134,7 +134,8 @@ def test_calibration_takes_rows_of_its_own(fitted):
 def test_refusal_says_how_far_and_how_many_rows_would_do():
     X, y, table = draw(500)
     goal = "subject to recall() >= 0.6\nsubject to false_positive_rate() <= 0.3"  # which no constant meets
-    clf = RateConstrainedClassifier(goal, confidence=0.95, random_state=0, solver_options={"validation_fraction": 0.05})
+    options = {"max_steps": 2, "solver_options": {"validation_fraction": 0.05}}
+    clf = RateConstrainedClassifier(goal, confidence=0.95, random_state=0, **options)
     message = r"none of 5 models at any threshold can be shown to meet the goal on the 25 validation rows.*p = 0"
     with pytest.raises(InfeasibleGoalError, match=message + r".*about \d+ validation rows prove it"):
         clf.fit(X, y, populations=table)
@@ -144,7 +145,7 @@ def test_refusal_says_how_far_and_how_many_rows_would_do():
     assert clf.status_ == "infeasible"
     assert clf.guarantee_ is None
     impossible = "subject to recall() >= 0.99\nsubject to false_positive_rate() <= 0.01"
-    clf = RateConstrainedClassifier(impossible, confidence=0.95, random_state=0)
+    clf = RateConstrainedClassifier(impossible, confidence=0.95, max_steps=2, random_state=0)
     with pytest.raises(InfeasibleGoalError, match="Nor is it clearly met by estimate"):
         clf.fit(X, y)
 

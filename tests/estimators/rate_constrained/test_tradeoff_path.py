@@ -56,12 +56,13 @@ def test_points_are_as_good_as_fits_from_nothing(data, enforce, kind):
     X, y, table = data
     X = {"dense": X, "sparse": sp.csr_matrix(X), "float32": X.astype(np.float32)}[kind]
     clf = RateConstrainedClassifier(GOAL, enforce=enforce, max_steps=12)
-    path = tradeoff_path(clf, X, y, values=LEVELS, constraint="parity", populations=table, validation_fraction=None)
+    levels = LEVELS[[0, 2, 5]]
+    path = tradeoff_path(clf, X, y, values=levels, constraint="parity", populations=table, validation_fraction=None)
     assert path.met.all()
     assert path.gap.max() <= 1e-3
     assert set(path.status) == {"converged"}
-    for i in (2, 5):
-        cold = clone(clf).set_params(goal=GOAL.with_level(LEVELS[i], "parity")).fit(X, y, populations=table)
+    for i in (1, 2):
+        cold = clone(clf).set_params(goal=GOAL.with_level(levels[i], "parity")).fit(X, y, populations=table)
         if enforce == "randomized":
             assert merit(path.model(i), len(y)) <= 1.02 * merit(cold, len(y))
         else:  # the bias was moved for the 0/1 objective, so that is what is comparable

@@ -73,8 +73,8 @@ def prefit(data, goal, **options):
 
 
 @parametrize_with_fitting_checks(
-    [GoalThresholdClassifier(LogisticRegression(), random_state=0)],
-    [GoalThresholdClassifier(LogisticRegression(), "subject to recall() >= 0.3", cv=2)],
+    [GoalThresholdClassifier(LogisticRegression(C=0.1, tol=0.1), random_state=0)],
+    [GoalThresholdClassifier(LogisticRegression(C=0.1, tol=0.1), "subject to recall() >= 0.3", cv=2)],
 )
 def test_sklearn_contract(estimator, check):
     check(estimator)

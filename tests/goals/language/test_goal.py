@@ -9,7 +9,7 @@ from hypothesis import given
 from sklearn.base import BaseEstimator, clone
 from testing.goal_strategies import goals
 
-from widemargin.exceptions import GoalError
+from widemargin.exceptions import GoalError, GoalParseError
 from widemargin.goals import (
     Constraint,
     Goal,
@@ -26,6 +26,7 @@ from widemargin.goals import (
     selective_error,
     win_loss_ratio,
 )
+from widemargin.goals.language.goal import checked_goal
 
 WOMEN = Population("women", where=col("sex") == "Female")
 MEN = Population("men", where=col("sex") == "Male")
@@ -215,3 +216,11 @@ def test_a_list_given_is_copied():
     goal = Goal(subject_to=entries)
     entries.clear()
     assert len(goal.constraints) == 1
+
+
+def test_the_same_text_is_read_once():
+    text = "minimize error_rate()\nsubject to recall() >= 0.625"
+    assert checked_goal(text) is checked_goal(text) == Goal.parse(text)
+    for _ in range(2):
+        with pytest.raises(GoalParseError):
+            checked_goal("subject to nonsense")

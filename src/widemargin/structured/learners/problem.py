@@ -262,7 +262,8 @@ class StructuredProblem:
         self.weight = example_weights(sample_weight, self.n)
         self.shift = np.zeros((0, 0)) if missing is None else held(np.asarray(Y, dtype=np.float64), missing)
         self.slack, self.check, self.prove = rescaling == "slack", check, prove
-        self.own = type(model).__module__.startswith("widemargin.")  # not a user's, which may be derived from one
+        # Not a user's, which may be derived from one; those of the papers are tested as well.
+        self.own = type(model).__module__.partition(".")[0] in ("widemargin", "widemargin_papers")
         self.d, self.S, self.P = prepared_sizes(model, X, Y)
         self.rows, self.start = model_rows(model, X, self.d)
         lengths = np.diff(self.start)
