@@ -179,7 +179,7 @@ def test_same_seed_same_bits_and_input_is_left_alone(data):
 
 def test_rule_and_refit():
     X, y, table = make_data(seed=5)
-    options = {"Cs": CS, "max_steps": STEPS, "cv": 2, "random_state": 0}
+    options = {"Cs": CS, "max_steps": STEPS, "cv": 3, "random_state": 0}
     best = RateConstrainedClassifierCV(GOAL, **gathered(options)).fit(X, y, populations=table)
     clf = RateConstrainedClassifierCV(GOAL, **gathered(options), rule="one-standard-error", refit=False)
     clf.fit(X, y, populations=table)

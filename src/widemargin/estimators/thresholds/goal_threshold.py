@@ -404,8 +404,7 @@ class GoalThresholdClassifier(ThresholdedModel):
             own = self._scored(crossed)
             if (anew := own.placed_anew(rule, rows, np.asarray(crossed.y) == self.positive_class_)) is not None:
                 rule, rows, data_name = anew, own, "training rows"
-        if not rule.met:
-            rule = rows.nearest(rule, self.randomize)
+        rule = rows.nearest(rule, self.randomize)
         self.optimality_gap_ = rule.gap
         medians, shares = self._adopt(rule, rows, met=rule.met, data_name=data_name)
         if not rule.met:

@@ -43,14 +43,14 @@ class ScoredRows(NamedTuple):
             randomize=randomize,
         )  # fmt: skip
 
-    def nearest(self, missed: Rule | OffsetRule, randomize: bool) -> Rule | OffsetRule:
-        """What comes nearest to the bounds in their own units, in place of the best rule where that misses some."""
-        near = least_loosened(self.tied, lambda margins: self.best(margins, randomize))
-        if isinstance(missed, OffsetRule):
-            return replace(missed, offsets=near.offsets) if isinstance(near, OffsetRule) else missed
+    def nearest(self, best: Rule | OffsetRule, randomize: bool) -> Rule | OffsetRule:
+        """The best rule, or where that misses bounds what comes nearest to them in their own units."""
+        near = None if best.met else least_loosened(self.tied, lambda margins: self.best(margins, randomize))
+        if isinstance(best, OffsetRule):
+            return replace(best, offsets=near.offsets) if isinstance(near, OffsetRule) else best
         if isinstance(near, Rule):
-            return replace(missed, thresholds=near.thresholds, probability=near.probability)
-        return missed
+            return replace(best, thresholds=near.thresholds, probability=near.probability)
+        return best
 
     def shares(self, rule: Rule | OffsetRule) -> Predictions:
         """Probability of the positive class for each row of each source; of several classes their numbers."""
