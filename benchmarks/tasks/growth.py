@@ -153,10 +153,11 @@ def exponents(content: Content) -> Iterable[Row]:
             np.array([row[key] or 0.0 for row in rows]) for key in ("size", "processor_s", "grown_mb")
         )
         last = rows[-1]
+        # Of few megabytes it is the allocator's pages that are counted, not the method's.
+        much = grown.min() >= 1.0 and grown[-1] >= 10.0
         yield last | {
             "what": AXES[name].what, "from": rows[0]["size"], "time": linregress(np.log(sizes), np.log(seconds)).slope,
-            # Below a megabyte the allocator's pages are counted, not the method's.
-            "memory": linregress(np.log(sizes), np.log(grown)).slope if grown.min() >= 1.0 else None,
+            "memory": linregress(np.log(sizes), np.log(grown)).slope if much else None,
             "readings": last["processor_s"] / (last["data_mb"] / 1000 / bandwidth),
         }  # fmt: skip
 
