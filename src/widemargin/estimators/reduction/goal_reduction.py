@@ -284,7 +284,7 @@ class GoalReduction(ThresholdedModel):
         elif self.randomize:
             self._adopt_lottery(visits)
         else:
-            self._adopt_average(visits, best if best.met else visits.nearest(best))
+            self._adopt_average(visits, visits.nearest(best))
         if budget.interrupted:
             self.status_ = "interrupted"
         elif budget.exhausted:

@@ -176,14 +176,14 @@ class Visits:
         self.lottery = self._solve(highest)
         return min(placed, key=lambda one: one.rank)
 
-    def nearest(self, missed: Placed) -> Placed:
-        """What comes nearest to the bounds in their own units, in place of the best average where that misses some."""
+    def nearest(self, best: Placed) -> Placed:
+        """The best average, or where that misses bounds what comes nearest to them in their own units."""
 
-        def best(margins: Floats) -> Placed:
+        def under(margins: Floats) -> Placed:
             return min((self.placed(one, margins) for one in self.averages), key=lambda one: one.rank)
 
-        near = least_loosened(self.tied, best)
-        return missed if near is None else replace(near, rule=replace(near.rule, met=False, gap=np.nan))
+        near = None if best.met else least_loosened(self.tied, under)
+        return best if near is None else replace(near, rule=replace(near.rule, met=False, gap=np.nan))
 
     def model(self, number: int) -> Any:
         """The model of a visit, fitted to all rows when it is first asked for."""

@@ -92,23 +92,24 @@ def tightened_goal(tied: TiedGoal, margins: Floats, *, for_lp: bool = False) -> 
     values = [coef.value / tied.scale[coef.column]]
     more: list[float] = []
 
-    def add(column: int, part: Floats) -> None:
-        """What a unit of weight that turns positive adds to a constraint, by cell."""
-        nonzero = np.flatnonzero(part)
-        cells.append(nonzero)
-        columns.append(np.full(len(nonzero), column))
-        values.append(part[nonzero])
+    def add(column: int, alpha: Floats, beta: Floats, factor: float) -> float:
+        """Add `factor (alpha P + beta (W - P))` to a constraint; what its bound rises by.
+
+        `CellCoefficients` holds none below zero: `-a P` becomes `a (W - P)`, which is larger by `a W`, and so is the
+        bound.
+        """
+        for part in (factor * alpha, -factor * beta):
+            nonzero = np.flatnonzero(part)
+            cells.append(nonzero)
+            columns.append(np.full(len(nonzero), column))
+            values.append(part[nonzero])
+        return 0.0 if factor >= 0.0 else -factor * float((alpha + beta) @ tied.cell_weight)
 
     for j in np.flatnonzero(margins).tolist():
         if (ratio := tied.constraints[j].cleared.ratio) is not None:
-            alpha, beta = tied.table.weighted(ratio.denominator)
             share = margins[j] / tied.scale[j]
-            constant = ratio.denominator.constant
-            if share < 0.0:  # as with denominators below: `-a P` becomes `a (W - P)`
-                constant += float((alpha + beta) @ tied.cell_weight)
-            gamma[j] = tied.bound[j] / tied.scale[j] - share * constant
-            add(j, share * alpha)
-            add(j, -share * beta)
+            risen = add(j, *tied.table.weighted(ratio.denominator), share)
+            gamma[j] = tied.bound[j] / tied.scale[j] - share * ratio.denominator.constant + risen
     for below in dict.fromkeys(item.cleared.denominator for item in tied.constraints):
         if below is None:
             continue
@@ -122,11 +123,7 @@ def tightened_goal(tied: TiedGoal, margins: Floats, *, for_lp: bool = False) -> 
             least = 0.5 * min(smallest, 1.0) * float(steps[steps > 0.0].min(initial=largest)) / largest
             miss = min(1.0, 1e3 * least)
         unit = -miss / (least * max(largest, np.finfo(float).tiny))
-        add(len(gamma) + len(more), unit * alpha)
-        add(len(gamma) + len(more), -unit * beta)
-        # The coefficients of `denominator >= ...` are negative in `... <= ...`, and `CellCoefficients` holds none
-        # below zero: `-a P` becomes `a (W - P)`, which is larger by `a W`, and so is the bound.
-        more.append(-miss - unit * (constant + float((alpha + beta) @ tied.cell_weight)))
+        more.append(-miss - unit * constant + add(len(gamma) + len(more), alpha, beta, unit))
     if not more:
         return coef._replace(value=values[0]), gamma
     row = np.concatenate(cells)

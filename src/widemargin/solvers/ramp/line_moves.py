@@ -178,8 +178,7 @@ def improve(
     reach = max(OPTIONS.reach, min(int(OPTIONS.reach_share * n), OPTIONS.reach_most))
     # On large tables it is the entries that cost time, not the number of lines: their sum is what ends the moves there.
     # Where every row lies on its better side, as those of a separable table may, no model is better.
-    better_side = np.where(problem.coef.alpha0 < problem.coef.beta0, 1.0, -1.0)
-    least, _ = problem.values(problem.hard_mass(better_side[problem.cell]))
+    least = float(np.minimum(problem.coef.alpha0, problem.coef.beta0) @ problem.cell_weight)
     while done < lines and (columns.small or at.tried[1] < most) and not budget.exhausted:
         if at.best[0] == 0.0 and at.best[1] <= least + TIE:
             break
