@@ -46,13 +46,13 @@ $(BIN)/python $(BENCH):
 	@$(PYTHON) -m venv $(@:/bin/python=) || \
 	  { echo "widemargin: '$(PYTHON) -m venv' failed; on Debian and Ubuntu install the package python3-venv" >&2; rm -rf $(@:/bin/python=); exit 1; }
 
+# Libraries are not compiled to byte code as a whole, which takes half a minute, but where they are imported.
 $(RUN_STAMP): pyproject.toml | $(BIN)/python
 	@echo "Installing widemargin and its libraries (a minute or two the first time) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable .
 	@touch $@
 
-# What only tests need is not compiled to byte code as a whole, which takes half a minute, but where it is imported.
 $(DEV_STAMP): $(RUN_STAMP) papers/pyproject.toml
 	@echo "Installing widemargin-papers and the tools for tests and checks ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable papers --group test --group lint

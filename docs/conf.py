@@ -12,7 +12,7 @@ version = release = version_of("widemargin")
 
 extensions = [
     "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.viewcode", "numpydoc", "myst_nb",
-    "sphinx_gallery.gen_gallery", "sphinx_copybutton", "mathml",
+    "sphinx_gallery.gen_gallery", "sphinx_copybutton", "mathml", "quick_navigation",
 ]  # fmt: skip
 copybutton_prompt_text = r">>> |\.\.\. |\$ "  # what is copied runs: no prompts, no output
 copybutton_prompt_is_regexp = True
