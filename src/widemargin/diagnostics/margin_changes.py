@@ -184,9 +184,9 @@ def margin_changes(
         raise DataError("margins need labels; give y.")
     names, each = [], []
     for role, model in (("the model before", before), ("the model after", after)):
-        names.append(type(model).__name__ if hasattr(model, "predict") else role)
-        classes = None if hasattr(model, "predict") or y is None else np.unique(np.asarray(y)).tolist()
-        how = None if isinstance(model, Margins) else normalize
+        fitted, how = hasattr(model, "predict"), None if isinstance(model, Margins) else normalize
+        names.append(type(model).__name__ if fitted else role)
+        classes = None if fitted or y is None else np.unique(np.asarray(y)).tolist()
         each.append(margins_of(model, X, y, normalize=how, classes=classes))
     old, new = (item.values for item in each)
     if len(old) != len(new):
