@@ -287,3 +287,85 @@ def test_ratio_rules_are_compared_as_ratios_and_of_a_bundle_by_the_worst_pairs()
     assert lines["fair"][1:4] == [">=", "0.7000", "0.8000"] and "1.0000" in lines["fair"]
     # The worst pair of each is `b / a` and `d / a`, up to ties with c.
     assert 2 <= sum(name.startswith("parity") for name in lines) <= 6
+
+
+@pytest.fixture(scope="module")
+def animals():
+    rng = np.random.default_rng(1)
+    n, kinds = 900, np.array(["cat", "dog", "fox", "owl"])
+    y = rng.choice(kinds, n, p=[0.4, 0.3, 0.2, 0.1])
+    a, b = (np.where(rng.random(n) < right, y, rng.choice(kinds, n)) for right in (0.6, 0.75))
+    return pd.DataFrame({"home": rng.choice(["farm", "town"], n)}), y, a, b
+
+
+ANIMALS = """
+town = population(home == "town")
+minimize error_rate()
+subject to dogs: recall(town, of="dog") >= 0.7
+subject to cats: precision(of="cat") >= 0.5
+"""
+
+
+def test_of_several_classes_both_may_be_wrong_where_they_differ(animals):
+    table, y, a, b = animals
+    report = compare_models(a, b, ANIMALS, y=y, populations=table)
+    for name, rows in (("all rows", np.ones(len(y), bool)), ("town", (table.home == "town").to_numpy())):
+        item, differ = report[name], (a != b) & rows
+        wins, losses = (differ & (b == y)).sum(), (differ & (a == y)).sum()
+        assert (item.n_rows, item.changes, item.wins, item.losses) == (rows.sum(), differ.sum(), wins, losses)
+        assert item.neither == differ.sum() - wins - losses > 0
+        assert item.gain == pytest.approx((b == y)[rows].mean() - (a == y)[rows].mean())
+        assert item.gain_lower < item.gain < item.gain_upper
+        assert item.p_value == pytest.approx(scipy.stats.binomtest(int(wins), int(wins + losses)).pvalue)
+        # Of the labelled rows on which they differ only those count on which one of the two is right.
+        assert item.labels_needed >= labels_needed(wins / (wins + losses)) * differ.sum() / (wins + losses)
+    for said, found in zip((a, b), report.reports, strict=True):
+        assert found == audit(said, ANIMALS, y=y, populations=table)
+    assert f"on {report.overall.neither} of the rows that differ both are wrong" in " ".join(str(report).split())
+    assert ComparisonReport.from_dict(json.loads(json.dumps(report.to_dict()))) == report
+
+
+def test_blocks_and_weights_of_several_classes(animals):
+    table, y, a, b = animals
+    whole = compare_models(a, b, ANIMALS, y=y, populations=table)
+    parts = [ComparisonCounts(Goal.parse(ANIMALS), classes=np.unique(y)) for _ in range(3)]
+    for number, counts in enumerate(parts):
+        rows = slice(300 * number, 300 * (number + 1))
+        counts.update(a[rows], b[rows], y[rows], populations=table[rows])
+    merged = parts[2].merge(parts[0]).merge(pickle.loads(pickle.dumps(parts[1])))
+    assert comparison_report(merged, None).populations == whole.populations
+    twice = compare_models(a, b, ANIMALS, y=y, populations=table, sample_weight=np.full(len(y), 2.0))
+    fields = ("n_rows", "wins", "losses", "neither", "gain", "p_value", "labels_needed")
+    for item, other in zip(whole.populations, twice.populations, strict=True):
+        assert [getattr(item, name) for name in fields] == pytest.approx([getattr(other, name) for name in fields])
+
+
+def test_the_gain_of_some_labels_counts_rows_where_both_are_wrong(animals):
+    table, y, a, b = animals
+    some = np.where(np.arange(len(y)) % 3 == 0, y, None)
+    goal = 'subject to prediction_rate(of="dog") >= 0.1'
+    item = compare_models(a, b, goal, y=some, populations=table).overall
+    known = (a != b) & (some != None)  # noqa: E711
+    assert item.wins + item.losses + item.neither == known.sum()
+    differing = ((b == y)[known].astype(float) - (a == y)[known]).mean()
+    assert item.gain == pytest.approx((a != b).mean() * differing)
+    assert item.gain_lower < (b == y).mean() - (a == y).mean() < item.gain_upper
+    unlabelled = compare_models(a, b, goal, populations=table)
+    assert "of several classes both may be wrong" in unlabelled.notes[0]
+
+
+def test_nobody_is_right_where_they_differ():
+    report = compare_models(["a", "b", "c"], ["b", "c", "c"], "minimize error_rate()", y=["c", "a", "c"])
+    item = report.overall
+    assert (item.wins, item.losses, item.neither, item.gain, item.verdict) == (0, 0, 2, 0.0, "undecided")
+    assert item.labels_needed is None and item.gain_lower < 0.0 < item.gain_upper
+
+
+def test_the_interval_of_a_gain_of_several_classes_covers():
+    rng = np.random.default_rng(2)
+    shares = np.array([0.7, 0.12, 0.06, 0.12])  # alike, B right, A right, both wrong
+    covered = []
+    for same, wins, losses, neither in rng.multinomial(200, shares, size=400):
+        low, high = gain_interval(wins, losses, 200 - same, 200, 0.8, neither=neither)
+        covered.append(low <= 0.06 <= high)
+    assert np.mean(covered) >= 0.8

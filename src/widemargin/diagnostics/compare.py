@@ -56,7 +56,7 @@ def compare_models(
     Parameters
     ----------
     model_a, model_b : fitted classifier, array-like of shape (n,), or dict
-        As `audit` takes them. A win is a row on which B is right and A wrong.
+        As `audit` takes them, of two classes or several. A win is a row on which B is right and A wrong.
     goal : Goal or str
         Both are audited; its populations are compared one by one, and the rows of each of its external data sets.
     X, y, populations, external, baselines, sample_weight, pos_label, decide
@@ -122,7 +122,7 @@ def compare_models(
             audit(
                 model, goal, X, y if counts.is_labelled else None, populations=populations, external=external,
                 baselines=baselines, sample_weight=sample_weight, pos_label=counts.positive, confidence=confidence,
-                decide=decide, data_name=data_name,
+                decide=decide, data_name=data_name, classes=counts.several,
             )
             for model in (model_a, model_b)
         )  # fmt: skip
@@ -209,11 +209,6 @@ class ComparisonCounts(GoalCounts):
         self.goal = goal
         self.n_labelled = 0
         self._pair = ClassPair(classes, pos_label, goal)
-        if self._pair.several is not None:
-            raise DataError(
-                "Only binary classification is supported here. The type of the target is multiclass: "
-                f"{len(self._pair.several)} classes. Audit both classifiers, and compare their reports."
-            )
         columns = columns_used(goal)
         self._named: dict[str | None, dict[str, Population]] = {name: {} for name in (None, *goal.sources)}
         for entry in goal.constraints:  # each population once, by its name or condition
@@ -265,13 +260,11 @@ class ComparisonCounts(GoalCounts):
         pair = self._pair.learn(vectors if rows.y is None else {**vectors, "y": rows.y})
         # `make_source` refuses missing labels of the main rows, which are allowed here: they are encoded separately.
         source = make_source(rows.replaced(y=None), self._baselines[rows.source], classes=pair, n_rows=n_rows)
-        labels = np.zeros(n_rows, np.int8)
-        if rows.y is not None:
-            labels = encode_labels(rows.y, pair, allow_missing=True)
         first, second = (encode_labels(values, pair, what=what) for what, values in vectors.items())
+        labels = np.zeros_like(second) if rows.y is None else encode_labels(rows.y, pair, allow_missing=True)
         signs = {**source.baselines, _FIRST: first}
         counted = dataclasses.replace(source, labels=labels, baselines=signs)
-        self._parts[rows.source].add(counted, second > 0, None)
+        self._parts[rows.source].add(counted, second if source.several else second > 0, None)
         if rows.source is None:
             self.n_labelled += int(np.count_nonzero(labels))
 
@@ -290,13 +283,21 @@ class ComparisonCounts(GoalCounts):
             if part_name is not None and not part.n_rows:
                 notes.append(f"external data set {part_name}: no rows were given.")
                 continue
-            counted = part.counted()
-            source = counted.source
-            labels = source.labels if source.labels is not None else np.zeros(source.n_rows, np.int8)
-            # Only rows on which the two differ tell which one is better; B is right there if it says the label.
-            differ = counted.positive != (source.baselines[_FIRST] > 0)
-            right = differ & ((labels > 0) == counted.positive) & (labels != 0)
-            wrong = differ & ~right & (labels != 0)
+            counted = part.counted(self._pair.known)
+            source, second = counted.source, counted.positive
+            first, labels = source.baselines[_FIRST], source.labels
+            if labels is None:
+                labels = np.zeros_like(first)
+            if not source.several:
+                second = np.where(second, 1, -1)
+            # Only rows on which the two differ tell which one is better. Of several classes both may be wrong there.
+            differ = first != second
+            verdicts = [differ & said for said in (labels == second, labels == first, labels != 0)]
+            if source.several and differ.any() and not labels[differ].any():
+                notes.append(
+                    "numbers of labels suppose that one of the two is right wherever they differ; of several classes "
+                    "both may be wrong there, and more labels are needed then."
+                )
             everyone = np.ones(source.n_rows, bool)
             prefix = "" if part_name is None else f"{part_name}: "
             named = self._named[part_name]
@@ -319,7 +320,7 @@ class ComparisonCounts(GoalCounts):
                     if group.rows not in {item.rows for item in named.values()}:
                         inside[f"{prefix}{entry.column} == {value!r}"] = members(group, source).true
             for name, rows in inside.items():
-                tallies = [_Tally.of(source, rows & some) for some in (everyone, differ, right, wrong)]
+                tallies = [_Tally.of(source, rows & some) for some in (everyone, differ, *verdicts)]
                 lines.append(_compared(name, tallies, names, confidence, power, gain))
             if source.weight is not None:
                 tally = _Tally.of(source, everyone)
@@ -357,9 +358,11 @@ def _compared(
     name: str, tallies: Sequence[_Tally], names: Sequence[str], confidence: float, power: float, gain: float
 ) -> PopulationComparison:
     """One line; with weights intervals and tests take effective numbers of rows (Korn and Graubard 1998)."""
-    everyone, changed, won, lost = tallies
-    # `told`: rows on which the two differ and whose label says which one is right.
+    everyone, changed, won, lost, labelled = tallies
+    # `told`: rows on which the two differ and whose label says which one is right; of two classes each label does.
     told, size = _Tally(*np.add(won, lost).tolist()), everyone.effective
+    both_wrong = int(labelled.rows - told.rows)
+    telling = told.weight / labelled.weight if both_wrong else 1.0
     churn: _Estimate = (None, None, None)
     share = better = churn
     if everyone.rows:
@@ -370,22 +373,24 @@ def _compared(
         share = (part, *clopper_pearson(part * told.effective, told.effective, confidence))
     p_value = needed = None
     verdict = "equal" if everyone.rows and not changed.rows else "no labels"
-    if told.rows and churn[0] is not None and share[0] is not None:
-        wins, losses = share[0] * told.effective, (1.0 - share[0]) * told.effective
-        ends = gain_interval(wins, losses, churn[0] * size, size, confidence)
-        better = (churn[0] * (2.0 * share[0] - 1.0), *ends)
+    if labelled.rows and churn[0] is not None:
+        won_part = 0.5 if share[0] is None else share[0]
+        wins, losses = won_part * told.effective, (1.0 - won_part) * told.effective
+        neither = told.effective * (1.0 / telling - 1.0) if told.rows else labelled.effective
+        ends = gain_interval(wins, losses, churn[0] * size, size, confidence, neither=neither)
+        better = (churn[0] * telling * (2.0 * won_part - 1.0), *ends)
         p_value = mcnemar_p(wins, losses)
         verdict = "undecided"
         if p_value <= 1.0 - confidence:
             verdict = f"{names[1] if wins > losses else names[0]} better"
-        needed = labels_needed(share[0], power=power, alpha=1.0 - confidence)
+        needed = labels_needed(won_part, power=power, alpha=1.0 - confidence)
         # Unequal weights make n rows worth n_effective, so as many times more rows have to be labelled.
-        needed = None if needed is None else math.ceil(needed * (told.rows / told.effective))
+        needed = None if needed is None else math.ceil(needed * (told.rows / told.effective) / telling)
     elif churn[0] and gain <= churn[0]:
         # The gain in accuracy is `churn (2 p - 1)`, so an assumed gain asks for this share p of wins.
         needed = labels_needed(0.5 + gain / (2.0 * churn[0]), power=power, alpha=1.0 - confidence)
         needed = None if needed is None else math.ceil(needed * (changed.rows / changed.effective))
     return PopulationComparison(
         name, everyone.rows, changed.rows, won.rows, lost.rows, *churn, *share, *better, p_value, verdict, needed,
-        None if needed is None else int(np.ceil(needed * everyone.rows / changed.rows)),
+        None if needed is None else int(np.ceil(needed * everyone.rows / changed.rows)), both_wrong,
     )  # fmt: skip

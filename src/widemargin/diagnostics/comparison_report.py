@@ -37,6 +37,8 @@ class PopulationComparison:
         or without labels the assumed one. None: no number does.
     rows_needed : int or None
         Rows to draw until so many are found.
+    neither : int
+        Labelled rows on which the two differ and both are wrong, which takes more than two classes.
     """
 
     name: str
@@ -57,6 +59,7 @@ class PopulationComparison:
     verdict: str
     labels_needed: int | None
     rows_needed: int | None
+    neither: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -206,7 +209,7 @@ def _tables(report: ComparisonReport) -> list[list[list[str]]]:
             if item.labels_needed is not None:
                 needed = str(item.labels_needed)
             drawn = "-" if item.rows_needed is None else str(item.rows_needed)
-            needs.append([item.name, str(item.wins + item.losses), needed, drawn])
+            needs.append([item.name, str(item.wins + item.losses + item.neither), needed, drawn])
     return [table for table in (goal, rows, needs) if len(table) > 1 or (table is goal and report.reports is not None)]
 
 
@@ -215,9 +218,12 @@ def _legend(report: ComparisonReport) -> list[str]:
     level = f"{100 * report.confidence:g}%"
     number = len(report.populations)
     together = simultaneous_confidence(report.confidence, number)
+    both_wrong = report.overall.neither
     what = (
         "churn: share of rows on which the two differ; "
-        f"win: {second} is right and {first} wrong; gain: accuracy of {second} minus that of {first}; "
+        f"win: {second} is right and {first} wrong; "
+        + (f"on {both_wrong} of the rows that differ both are wrong; " if both_wrong else "")
+        + f"gain: accuracy of {second} minus that of {first}; "
         "p: exact test of McNemar, two-sided, which decides the verdict. The interval of the gain allows for chance in "
         "the churn, too, so it is wider."
     )

@@ -101,18 +101,21 @@ def labels_needed(share: float, *, power: float = 0.8, alpha: float = 0.05) -> i
 
 
 def gain_interval(
-    wins: float, losses: float, changes: float, n_rows: float, confidence: float = 0.95
+    wins: float, losses: float, changes: float, n_rows: float, confidence: float = 0.95, *, neither: float = 0.0
 ) -> tuple[float, float]:
     """Interval of the difference in accuracy, from those of churn and of the share of wins.
 
     The difference is `c (2 p - 1)`, with the churn c (of all rows) and the share p of wins among the labelled rows that
-    differ. Both get the interval of Clopper and Pearson at confidence `(1 + confidence) / 2`; the result covers at
-    least `confidence` (Bonferroni).
+    differ. Of several classes both may be wrong there, on `neither` of the labelled rows that differ, and only the
+    share of the others counts of c. Each gets the interval of Clopper and Pearson; the result covers at least
+    `confidence` (Bonferroni).
     """
     from widemargin.goals.measuring.intervals import clopper_pearson
 
-    each = (1.0 + confidence) / 2.0
+    told = wins + losses
+    each = 1.0 - (1.0 - confidence) / (3.0 if neither else 2.0)
     churn = clopper_pearson(changes, n_rows, each)
-    share = clopper_pearson(wins, wins + losses, each) if wins + losses else (0.0, 1.0)
-    ends = [c * (2.0 * p - 1.0) for c in churn for p in share]
+    share = clopper_pearson(wins, told, each) if told else (0.0, 1.0)
+    telling = clopper_pearson(told, told + neither, each) if neither else (1.0, 1.0)
+    ends = [c * q * (2.0 * p - 1.0) for c, q in zip(churn, telling, strict=True) for p in share]
     return min(ends), max(ends)

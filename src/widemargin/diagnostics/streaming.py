@@ -91,6 +91,11 @@ class GoalCounts:
         return self._pair.positive
 
     @property
+    def several(self) -> tuple[Label, ...] | None:
+        """All classes where there are more than two."""
+        return self._pair.several
+
+    @property
     def n_rows(self) -> int:
         """Main rows seen so far."""
         return self._parts[None].n_rows

@@ -76,6 +76,25 @@ def test_train_audit_predict_and_report(folder, capsys):
     assert "None" not in page
 
 
+def test_two_models_of_several_classes_are_compared(folder, capsys):
+    run(capsys, folder, "train")
+    frame = pd.read_csv(folder / "iris.csv")
+    frame["said"] = np.where(np.arange(150) % 4 == 0, "setosa", frame["species"])
+    frame[["said"]].to_csv(folder / "said.csv", index=False)
+    all_rows = ["--data", folder / "iris.csv", "--rows", "all", "--json"]
+    given = ["--predictions", f"{folder / 'said.csv'}:said", f"{folder / 'iris.csv'}:species"]
+    overall, reports = of_comparison(run(capsys, folder, "compare", *given, *all_rows))
+    assert (overall["wins"], overall["losses"]) == ((frame["said"] != frame["species"]).sum(), 0)
+    assert [report["classes"] for report in reports] == [["setosa", "versicolor", "virginica"]] * 2
+    same = ["--models", folder / "m.skops", folder / "m.skops"]
+    assert of_comparison(run(capsys, folder, "compare", *same, *all_rows))[0]["verdict"] == "equal"
+
+
+def of_comparison(printed):
+    comparison = json.loads(printed.out)["comparison"]
+    return comparison["populations"][0], comparison["reports"]
+
+
 def test_a_goal_of_several_classes_is_proved_on_rows_kept_aside(folder, capsys):
     easy = GOALS[: GOALS.index("subject to fair")].replace(">= 0.8", ">= 0.5") + GOALS[GOALS.index("'''\n[model]") :]
     (folder / "goals.toml").write_text(easy.replace("fraction = 0.3", "fraction = 0.3\nconfidence = 0.9"))
