@@ -122,11 +122,13 @@ def test_infinite_numbers_give_no_warning_of_numpys():
 
 
 @pytest.mark.usefixtures("one_setting")
-def test_a_column_without_a_name_is_shown_as_such(tmp_path, capsys):
-    write_csv(tmp_path / "people.csv", {"": list(range(300)), **people(300)})
+def test_a_column_without_a_name_is_shown_as_such_and_columns_of_one_reason_together(tmp_path, capsys):
+    constant = {f"c{number}": [0] * 300 for number in range(12)}
+    write_csv(tmp_path / "people.csv", {"": list(range(300)), **people(300), **constant})
     assert main(["init", str(tmp_path / "people.csv"), "--out", str(tmp_path / "goals.toml")]) == 0
-    assert "  (column without a name) names the rows" in capsys.readouterr().out
-    assert "#   (column without a name) names the rows" in (tmp_path / "goals.toml").read_text()
+    together = "c0, c1, c2, c3, c4, c5, c6, c7, c8, c9 and 2 more: each has the same value in every row"
+    for text, start in ((capsys.readouterr().out, "  "), ((tmp_path / "goals.toml").read_text(), "#   ")):
+        assert f"\n{start}(column without a name) names the rows" in text and f"\n{start}{together}\n" in text
 
 
 @pytest.mark.usefixtures("one_setting")

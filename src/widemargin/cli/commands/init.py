@@ -4,7 +4,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +75,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     if guesses.n_unlabelled:
         say(f"Left out: {_unlabelled(guesses)}")
     if guesses.ignore:
-        say("Ignored:", *(f"  {column_names([name])} {reason}" for name, reason in guesses.ignore.items()))
+        say("Ignored:", *(f"  {line}" for line in _ignored(guesses)))
     say("Goal:", *(f"  {line}" for line in goal.split("\n")))
     say(*(f"Asked: {column_names([item.column])}, {item.name}: {printable(item.why)}" for item in proposals))
     say(*(f"Not asked: {printable(text)}" for text in left_out))
@@ -171,6 +171,15 @@ def _format_lines(how: CsvFormat) -> list[str]:
     return lines
 
 
+def _ignored(guesses: Guesses) -> Iterator[str]:
+    """Why columns are left out, those of one reason together: a table may have hundreds of constant ones."""
+    together: dict[str, list[str]] = {}
+    for name, reason in guesses.ignore.items():
+        together.setdefault(printable(reason), []).append(name)
+    for reason, names in together.items():
+        yield f"{column_names(names, 10)}{': each' * (len(names) > 1)} {reason}"
+
+
 def _data_lines(guesses: Guesses, table: str, how: CsvFormat) -> list[str]:
     """Table and roles of its columns, and which rows are held out."""
     target, why = _toml(guesses.target), printable(guesses.why_positive)
@@ -206,7 +215,7 @@ def _data_lines(guesses: Guesses, table: str, how: CsvFormat) -> list[str]:
     if guesses.words:
         lines += ["# Numbers that are codes of words, as their names say.", f"words = {_toml(guesses.words)}"]
     if guesses.ignore:
-        reasons = (f"#   {column_names([name])} {printable(reason)}" for name, reason in guesses.ignore.items())
+        reasons = (f"#   {line}" for line in _ignored(guesses))
         lines += ["# Columns that nobody uses:", *reasons, f"ignore = {_toml(list(guesses.ignore))}"]
     lines += [f"# All other columns are features: {column_names(guesses.features)}.", ""]
     if guesses.split is None:
