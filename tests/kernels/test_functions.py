@@ -58,6 +58,10 @@ def test_a_row_of_weight_two_counts_twice_in_gamma(sparse):
     assert resolve_kernel("rbf", given, sample_weight=weight.astype(float)).gamma == pytest.approx(expected, rel=1e-12)
 
 
+def test_names_out_of_an_array_of_settings_are_plain_texts():
+    assert repr(resolve_kernel(np.array(["sigmoid"])[0], np.eye(3)).name) == "'sigmoid'"
+
+
 def test_constant_columns_have_a_gamma():
     assert resolve_kernel("rbf", np.ones((5, 3))).gamma == 1.0
 

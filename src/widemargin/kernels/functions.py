@@ -145,7 +145,7 @@ def resolve_kernel(
     if not math.isfinite(coef0):
         raise KernelError(f"coef0={coef0!r} must be finite.")
     value = _gamma(gamma, X, sample_weight) if kernel in ("poly", "rbf", "laplacian", "sigmoid") else 1.0
-    return Kernel(kernel, value, degree, coef0)
+    return Kernel(str(kernel), value, degree, coef0)  # a grid gives NumPy's texts, whose `repr` says so
 
 
 def settled_kernel(kernel: str | KernelFunction, *, gamma: float, degree: float = 3, coef0: float = 0.0) -> Kernel:
