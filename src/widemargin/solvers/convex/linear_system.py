@@ -134,9 +134,7 @@ class _Centred:
         self.curvature, self.centre, self.options = curvature, curvature.centre, options
         border, totals = curvature.border, curvature.border_totals
         if self.centre is not None:
-            border = np.empty((totals.shape[0], self.centre.shape[0] + 1))
-            np.subtract(curvature.border, totals[:, None] * self.centre, out=border[:, :-1])
-            np.negative(totals, out=border[:, -1])
+            border = np.column_stack([border - totals[:, None] * self.centre, -totals])
         self.border = border
 
     def enter(self, gradient: Floats) -> Floats:
