@@ -41,8 +41,12 @@ def command_on_path(folder):
 
 def serve(address):
     """Answer calls until the input ends."""
+    # What calls would import each: skops alone takes a second.
+    import skops.io  # noqa: F401
+
+    import widemargin.cli.checks.examine
     import widemargin.cli.commands.audit
-    import widemargin.cli.commands.check  # noqa: F401, what calls would import each
+    import widemargin.cli.commands.check  # noqa: F401
 
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as door:
         door.bind(address)

@@ -1,5 +1,6 @@
 """Structured models small enough to list all labels, and the exact optimum of their training problem."""
 
+import functools
 import itertools
 
 import clarabel
@@ -43,7 +44,7 @@ class ListedModel:
 
     def value(self, x, y, potentials, theta):
         A, b = self.features(x, y)
-        return float((A * potentials).sum() + b @ theta)
+        return float(np.vdot(A, potentials) + b @ theta)
 
     def oracle(self, x, truth, potentials, theta):
         labels, own = self.labels(x), self.value(x, truth, potentials, theta)
@@ -83,11 +84,10 @@ class LabelSets(ListedModel):
         return X[0].shape[-1], self.k, self.k * (self.k - 1) // 2
 
     def labels(self, x):
-        return list(itertools.product((0, 1), repeat=self.k))
+        return words(2, self.k)
 
     def features(self, x, y):
-        pairs = [y[a] * y[b] for a, b in itertools.combinations(range(self.k), 2)]
-        return Features(np.array([y], dtype=float), np.array(pairs, dtype=float))
+        return features_of_set(tuple(y))
 
     def loss(self, y, truth):
         return float(sum(a != b for a, b in zip(y, truth, strict=True)))
@@ -103,15 +103,34 @@ class Sequences(ListedModel):
         return X[0].shape[-1], self.n_states, self.n_states**2
 
     def labels(self, x):
-        return list(itertools.product(range(self.n_states), repeat=x.shape[0]))
+        return words(self.n_states, x.shape[0])
 
     def features(self, x, y):
-        b = np.zeros((self.n_states, self.n_states))
-        np.add.at(b, (list(y[:-1]), list(y[1:])), 1.0)
-        return Features(np.eye(self.n_states)[list(y)], b.ravel())
+        return features_of_sequence(self.n_states, tuple(y))
 
     def loss(self, y, truth):
         return float(sum(a != b for a, b in zip(y, truth, strict=True)))
+
+
+# The same few labels are asked for a hundred thousand times.
+
+
+@functools.cache
+def words(n_letters, length):
+    return list(itertools.product(range(n_letters), repeat=length))
+
+
+@functools.cache
+def features_of_set(y):
+    pairs = [a * b for a, b in itertools.combinations(y, 2)]
+    return Features(np.array([y], dtype=float), np.array(pairs, dtype=float))
+
+
+@functools.cache
+def features_of_sequence(n_states, y):
+    b = np.zeros((n_states, n_states))
+    np.add.at(b, (list(y[:-1]), list(y[1:])), 1.0)
+    return Features(np.eye(n_states)[list(y)], b.ravel())
 
 
 def examples(kind, *, n=12, seed=0):

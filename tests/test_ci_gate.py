@@ -52,9 +52,8 @@ def test_the_commands_of_the_document_run(project, capsys):
     for command in found:
         assert main(shlex.split(command)[1:]) == 0, command
     assert capsys.readouterr().err == ""
-    jsonschema.validate(
-        json.loads(Path("audit.json").read_text()), json.loads((ROOT / "docs/report.schema.json").read_text())
-    )
+    schema = jsonschema.Draft202012Validator(json.loads((ROOT / "docs/report.schema.json").read_text()))
+    schema.validate(json.loads(Path("audit.json").read_text()))
 
 
 def test_a_broken_goal_stops_the_pipeline(project, capsys):
@@ -166,7 +165,6 @@ def test_the_example_uses_what_the_action_and_the_component_take():
 def test_the_schema_is_valid_and_closed():
     schema = json.loads((ROOT / "docs/report.schema.json").read_text())
     jsonschema.Draft202012Validator.check_schema(schema)
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate({"command": "audit"}, schema)
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate({"command": "train"}, schema)
+    for command in ("audit", "train"):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.Draft202012Validator(schema).validate({"command": command})

@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import importlib
 import itertools
 import json
 import os
@@ -9,6 +10,7 @@ import shutil
 import signal
 import tempfile
 import xml.etree.ElementTree as ET
+from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -73,7 +75,7 @@ def first_setting(rows, guesses):
 
 def fits_once(patch):
     """Every model is fitted once: that touches no file, and a disk may fail only before it or later."""
-    fit, sweep, known = RateConstrainedClassifier.fit, tradeoff.sweep, {}
+    fit, known = RateConstrainedClassifier.fit, {}
 
     def fit_once(model, X, y, *given, **more):
         what = str(model.goal), np.asarray(y).tobytes()
@@ -83,13 +85,14 @@ def fits_once(patch):
         vars(model).update(known[what])
         return model
 
-    def sweep_once(*given, **more):
-        if "path" not in known:
-            known["path"] = sweep(*given, **more)
-        return known["path"]
+    def once(what, made):
+        return lambda *given, **more: known[what] if what in known else known.setdefault(what, made(*given, **more))
 
     patch.setattr(RateConstrainedClassifier, "fit", fit_once)
-    patch.setattr(tradeoff, "sweep", sweep_once)
+    patch.setattr(tradeoff, "sweep", once("path", tradeoff.sweep))
+    if find_spec("widemargin_papers"):
+        figure = importlib.import_module("widemargin_papers.reproductions.margin_pursuit_fig2")
+        patch.setattr(figure, "run", once("curves", figure.run))
 
 
 def ask(name):

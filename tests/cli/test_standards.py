@@ -84,7 +84,7 @@ def test_all_files_say_the_same(table, capsys, tmp_path):
     )  # fmt: skip
     content = json.loads(out)
     assert content == json.loads(files["report-json"].read_text()) and content["exit_code"] == code
-    jsonschema.validate(content, ll144_schema())
+    jsonschema.Draft202012Validator(ll144_schema()).validate(content)
     assert content["report"]["kind"] == "scoring"
     rows = list(csv.DictReader(files["csv"].read_text().splitlines()))
     sexes = content["report"]["tables"][0]["categories"]

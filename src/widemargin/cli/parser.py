@@ -1,6 +1,7 @@
 """Commands and options of the command line, each stated once. Imports nothing heavy: --help must be quick."""
 
 import argparse
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -297,6 +298,7 @@ def refuse_options(options: argparse.Namespace, names: Sequence[str], why: str) 
         raise DataError(f"{', '.join(given)}: {len(given)} option(s) {why}. Leave them out")
 
 
+@functools.cache
 def make_parser() -> argparse.ArgumentParser:
     """The parser of `widemargin COMMAND ...`; `options.command` is the command."""
     parser = argparse.ArgumentParser(

@@ -8,7 +8,7 @@ costs one integer.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -306,8 +306,7 @@ class RowBlocks:
         return out
 
 
-@dataclass(frozen=True)
-class _DenseRows:
+class _DenseRows(NamedTuple):
     """Dense rows times the root of a weight, a cache full at a time.
 
     Attributes
@@ -374,8 +373,8 @@ class _DenseRows:
 
 def _signs(scale: Reals) -> Iterator[tuple[float, Ints]]:
     """The rows of positive weight, then those of negative weight: a symmetric product takes them off by themselves."""
-    for sign in (1.0, -1.0):
-        if len(band := (sign * scale > 0.0).nonzero()[0]):
+    for sign, mine in ((1.0, scale > 0.0), (-1.0, scale < 0.0)):
+        if len(band := mine.nonzero()[0]):
             yield sign, band
 
 

@@ -57,7 +57,11 @@ def psi_transform(theta: ArrayLike, margin_level: ArrayLike = 1.0, scale: ArrayL
     size = np.abs(size)
     if not (size <= 1.0 + 1e-12).all():  # an excess of 1e-12 is rounding
         raise DataError("theta must lie between -1 and 1.")
-    size = np.minimum(size, 1.0)
+    return _plain(s * (s * _psi(np.minimum(size, 1.0), g)))
+
+
+def _psi(size: Floats, g: Floats) -> Floats:
+    """Psi at scale 1, of theta in [0, 1]."""
     # Where both arguments of psi lie inside, u is the middle root of
     # u^3 - 3 theta g u^2 + (3 g^2 - 6) u + theta (6 g - g^3). With u = t + theta g that is
     # t^3 - 3 r^2 t + 2 theta (1 - theta^2) g^3, r^2 = 2 - g^2 (1 - theta^2).
@@ -73,7 +77,7 @@ def psi_transform(theta: ArrayLike, margin_level: ArrayLike = 1.0, scale: ArrayL
     for u in (inside, beyond):
         rise, odd = _parts(np.clip(u, 0.0, g), g)
         found = np.maximum(found, size * odd - rise)
-    return _plain(s * (s * found))
+    return found
 
 
 def psi_transform_inverse(value: ArrayLike, margin_level: ArrayLike = 1.0, scale: ArrayLike = 1.0) -> Any:
@@ -103,7 +107,7 @@ def psi_transform_inverse(value: ArrayLike, margin_level: ArrayLike = 1.0, scale
     low, high = np.full(g.shape, math.log(_TINY**4)), np.zeros(g.shape)
     for _ in range(70):
         middle = 0.5 * (low + high)
-        is_below = psi_transform(np.exp(middle), g) < a
+        is_below = _psi(np.exp(middle), g) < a
         low, high = np.where(is_below, middle, low), np.where(is_below, high, middle)
     theta = np.where(a < _rho(g) * (1.0 - 1e-15), np.exp(high), 1.0)  # near its end Psi is flat within rounding
     return _plain(np.where(a > 0.0, theta, 0.0))

@@ -100,7 +100,7 @@ report = "r.html"
 def test_goals_files_validate(name):
     table = tomllib.loads(FILES[name])
     assert not read_values(table)[1]
-    jsonschema.validate(table, SCHEMA)
+    jsonschema.Draft202012Validator(SCHEMA).validate(table)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_what_the_reader_refuses_the_schema_refuses(old, new):
     table = tomllib.loads(FILES["all"].replace(old, new))
     assert read_values(table)[1]
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(table, SCHEMA)
+        jsonschema.Draft202012Validator(SCHEMA).validate(table)
 
 
 def test_every_key_is_documented_with_its_default():

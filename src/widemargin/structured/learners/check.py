@@ -133,10 +133,10 @@ class CheckedOracle:
         return answer
 
     def _score(self, psi: Features) -> float:
-        return float((psi.A * self.u).sum() + psi.b @ self.theta)
+        return float(np.vdot(psi.A, self.u) + psi.b @ self.theta)
 
     def _scale(self, psi: Features) -> float:
-        return 1.0 + float(np.abs(psi.A * self.u).sum() + np.abs(psi.b * self.theta).sum())
+        return 1.0 + float(np.vdot(np.abs(psi.A), np.abs(self.u)) + np.abs(psi.b) @ np.abs(self.theta))
 
     def _best(self, what: str, question: str, answer: Answer, value: Callable[[float, float], float]) -> None:
         """Compare with other labels: none may have a larger value. Then the answer is one of them."""
@@ -164,7 +164,8 @@ class CheckedOracle:
         mine = value(answer.h, answer.g)
         for name, other, g in rivals:
             h = 1.0 - self._score(other)
-            more = value(h, g)
+            if (more := value(h, g)) <= mine:
+                continue
             scale = (self._scale(psi) + self._scale(other)) * (1.0 + answer.g + g)
             if more > mine + 10.0 * self.error * (scale + abs(mine)):
                 self._refuse(
