@@ -23,7 +23,13 @@ from widemargin.goals import (
 )
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.sources import make_sources
-from widemargin.goals.measuring.intervals import _percentile, clopper_pearson, simultaneous_confidence, slack_intervals
+from widemargin.goals.measuring.intervals import (
+    _percentile,
+    clopper_pearson,
+    on_new_rows,
+    simultaneous_confidence,
+    slack_intervals,
+)
 from widemargin.rows import Rows
 
 A = Population("a", where=col("g") == "a")
@@ -280,3 +286,14 @@ def test_seeds():
     drawn = int(np.random.default_rng(3).integers(2**31 - 1))
     state = np.random.default_rng(3)
     assert slack_intervals(tied, [said], random_state=drawn) == slack_intervals(tied, [said], random_state=state)
+
+
+def test_one_in_ten_new_draws_misses_a_bound_by_more_than_is_said():
+    """A threshold that meets a recall on these rows exactly, and as many new rows: both are drawn."""
+    rng, n, below = np.random.default_rng(0), 1000, []
+    tied = tied_goal_of([recall() >= 0.8], ["a"] * (n + 1), [1] * n + [0])
+    for scores, new in rng.normal(size=(400, 2, n)):
+        threshold = np.sort(scores)[n // 5 - 1]
+        (said,) = on_new_rows(tied, [np.append(scores > threshold, False)])
+        below.append((new > threshold).mean() < 0.8 - said.one_in_ten)
+    assert 0.06 <= np.mean(below) <= 0.13
