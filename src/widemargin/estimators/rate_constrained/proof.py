@@ -145,7 +145,9 @@ def train_validated(
         if not family:
             errors = standard_errors(tied, tied.positive_mass([z > 0.0 for z in member.learned]), proving)
         family.append(member)
-        if budget.exhausted:
+        # What cannot be met is met no better with stricter bounds, and is what takes longest. Of 80 goals on 16 real
+        # tables the same 48 were proved, and refusals took a third of the time.
+        if budget.exhausted or not model.met:
             break
 
     def search(margins: Floats) -> Found[_Candidate]:
