@@ -156,6 +156,18 @@ def test_up_to_three_rows_may_be_the_first_of_their_kind():
         assert [(d.column, d.n_rows, d.what) for d in contents.deviations] == [("work", rows, "unknown")]
 
 
+@pytest.mark.parametrize("known, later", [(["1", "2", "07"], ["1.0", "2.0", None, "07", "2.0"]),
+                                          (["1.0", "2.0", "07"], ["1", "2", None, "07", "2"])])  # fmt: skip
+def test_a_code_that_a_csv_file_writes_as_a_number_is_the_same_word(known, later):
+    """A table with a missing value of a column of integers is written with 1.0 for 1 by pandas."""
+    schema = TableSchema.of(pa.table({"state": [*known, None]}), words={"state"})
+    contents = schema.read(pa.table({"state": later}))
+    assert contents.deviations == ()
+    assert contents.words[:, 0].tolist() == [known[0], known[1], None, "07", known[1]]
+    (differs,) = schema.read(pa.table({"state": ["1", "1.0", "7", "v2.0", "3.0"]})).deviations
+    assert (differs.n_rows, differs.examples) == (3, ("'3.0'", "'7'", "'v2.0'"))
+
+
 def test_many_absent_columns_are_summed_up():
     schema = TableSchema.of(pa.table({f"c{i}": [1] for i in range(8)}))
     with pytest.raises(DataError, match=r"lacks 8 column\(s\): .* and 3 more"):

@@ -344,6 +344,11 @@ def _read_words(column: Column, schema: ColumnSchema, deviations: list[Deviation
     words = _words(column)
     known = set(schema.values)
     unknown = [word for word in words if word is not None and word not in known]
+    # A code that a CSV file writes as 5 is written as 5.0 where its column was one of numbers with a missing value.
+    other = {word: word.removesuffix(".0") if word.endswith(".0") else word + ".0" for word in {*unknown}}
+    if same := {word: spelt for word, spelt in other.items() if spelt in known and is_number(word)}:
+        words = [word if word is None else same.get(word, word) for word in words]
+        unknown = [word for word in unknown if word not in same]
     if unknown:
         examples = tuple(_shown(word) for word in sorted(set(unknown))[:3])
         # Many rows without one known word are spelled in another way; one or two may be the first ones of their kind.

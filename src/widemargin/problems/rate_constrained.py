@@ -112,8 +112,8 @@ class RateConstrainedProblem(_Weighted):
         Whole weight of each cell.
     objective_scale : float
     constraint_scale : ndarray of shape (m,)
-    owner : tuple of int
-        The last constraints, as many as there are numbers here, keep those of these numbers from being undefined; the
+    owners : tuple of tuple of int
+        The last constraints, as many as there are tuples here, keep those of these numbers from being undefined; the
         others are the goal's own.
     cell_count : ndarray of int64, shape (k,)
         Rows of each cell where they are in blocks; else empty.
@@ -124,14 +124,14 @@ class RateConstrainedProblem(_Weighted):
     cell_weight: Floats
     objective_scale: float
     constraint_scale: Floats
-    owner: tuple[int, ...] = ()
+    owners: tuple[tuple[int, ...], ...] = ()
     cell_count: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     variant: Variant = ()
 
     @property
     def n_asked(self) -> int:
         """Number of the goal's own constraints."""
-        return self.n_constraints - len(self.owner)
+        return self.n_constraints - len(self.owners)
 
     def over(self, rows: BlockedRows, cell_count: Ints) -> "RateConstrainedProblem":
         """The same problem over rows in blocks, `cell_count[c]` of them in cell c."""
@@ -232,7 +232,7 @@ class RateConstrainedProblem(_Weighted):
     def unconstrained(self) -> "RateConstrainedProblem":
         """The same problem without constraints."""
         return replace(
-            self, coef=self.coef.without_constraints(), gamma=np.zeros(0), constraint_scale=np.zeros(0), owner=(),
+            self, coef=self.coef.without_constraints(), gamma=np.zeros(0), constraint_scale=np.zeros(0), owners=(),
             variant=(*self.variant, ("unconstrained", ())),
         )  # fmt: skip
 
@@ -251,7 +251,7 @@ class RateConstrainedProblem(_Weighted):
             coef, scale = coef._replace(alpha0=alpha / size, beta0=beta / size), size
         return replace(
             self, coef=coef, gamma=self.gamma[chosen], constraint_scale=self.constraint_scale[chosen],
-            objective_scale=scale, owner=(), variant=(*self.variant, ("restricted", (tuple(kept), objective))),
+            objective_scale=scale, owners=(), variant=(*self.variant, ("restricted", (tuple(kept), objective))),
         )  # fmt: skip
 
     def constant_start(self, rho: float) -> float:
@@ -346,7 +346,7 @@ def _scaled(coef: CellCoefficients, tied: TiedGoal) -> dict[str, Any]:
     )
     return {
         "coef": scaled, "gamma": np.concatenate([tied.bound, tied.defined.bound]) / scale,
-        "objective_scale": objective_scale, "constraint_scale": scale, "owner": tied.defined.owner,
+        "objective_scale": objective_scale, "constraint_scale": scale, "owners": tied.defined.owners,
     }  # fmt: skip
 
 

@@ -187,6 +187,12 @@ def test_columns_that_are_no_features_are_warned_of(project, capsys):
     check(project, capsys, "--data", "--strict", code=2)
 
 
+def test_decisions_of_an_earlier_model_are_no_feature(project, capsys):
+    columns = people()
+    columns["old"] = columns["income"]
+    assert "'deployed'" not in warned(project, capsys, columns)
+
+
 @pytest.mark.parametrize("options", [(), ("--strict",)])
 @pytest.mark.parametrize("kind", ["clean", "warning", "problem"])
 def test_the_exit_code_is_what_the_last_line_says(project, capsys, kind, options):

@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from widemargin import GoalThresholdClassifier, KernelSVC, RateConstrainedClassifier, RiskClassifier, audit
 from widemargin.estimators.rate_constrained import ramp_model
 from widemargin.estimators.rate_constrained.outcome import certificate_text, left_out_scores
-from widemargin.exceptions import DoubtfulModelWarning
+from widemargin.exceptions import DoubtfulModelWarning, GoalWarning, InfeasibleGoalError
 from widemargin.goals.measuring.goal_report import GoalReport
 
 
@@ -74,6 +74,21 @@ def test_populations_too_small_for_their_bound_are_named():
     # of enough rows for a bound that is far away nothing is said
     easy = RateConstrainedClassifier("subject to recall() >= 0.5").fit(X, y)
     assert easy.goal_report_.cautions == () and easy.goal_report_.constraints[0].new_rows.missed < 0.05
+
+
+@pytest.mark.parametrize("model", [
+    RateConstrainedClassifier(), GoalThresholdClassifier(LogisticRegression(), random_state=0),
+])  # fmt: skip
+def test_of_a_model_that_is_refused_nothing_is_warned_of(model):
+    """Nobody gets it. Where it is kept, a bound that these rows miss is not told to be missed on new ones."""
+    X, y = noise(0)
+    model.set_params(goal="minimize error_rate()\nsubject to recall() >= 0.9\nsubject to positive_rate() <= 0.3")
+    with warnings.catch_warnings(), pytest.raises(InfeasibleGoalError):
+        warnings.simplefilter("error", DoubtfulModelWarning)
+        model.fit(X, y)
+    with pytest.warns(GoalWarning) as told:
+        model.set_params(on_infeasible="warn").fit(X, y)
+    assert not any("2 of 2 bounds will often be missed" in str(item.message) for item in told)
 
 
 @pytest.mark.parametrize("columns", [[0, 1], [0, 1, 1, 0]])

@@ -125,6 +125,18 @@ def test_a_baseline_in_conflict_and_a_ratio_in_its_own_units():
     assert error.asked["precision"] == pytest.approx(0.8)
 
 
+@pytest.mark.filterwarnings("ignore:a classifier that predicts nothing positive")
+@pytest.mark.parametrize("more", ["", "subject to positive_rate() >= 0.5"])
+def test_a_ratio_that_is_undefined_is_no_value_beside_which_another_bound_is_in_conflict(more):
+    """Half of the rows of the best cell are positive, so a precision of .6 is out of reach whatever else is asked."""
+    cell = np.repeat([0, 1, 2], 40)
+    y = (np.arange(120) % 40 < np.array([4, 12, 20])[cell]).astype(int)
+    error = refusal(f"minimize error_rate()\nsubject to precision: precision() >= 0.6\n{more}", (np.eye(3)[cell], y))
+    assert (error.conflict, error.irreducible) == (("precision",), True)
+    assert error.best_values == {"precision": pytest.approx(0.5)}
+    assert "'precision' is not met even by itself: the largest 'precision' found is 0.5 (asked 0.6)" in str(error)
+
+
 def test_errors_survive_pickling_and_findings_json_and_files(tmp_path, kept):
     error, (clf, _) = out_of_reach("deterministic"), kept
     again = pickle.loads(pickle.dumps(error))

@@ -171,7 +171,7 @@ def find_out(
         limit = at_limit(trained.solution)[: len(items)]
         pulling = [item.label for item, end, miss in zip(items, limit, missed, strict=True) if end or miss]
         return Infeasibility(hard_ones, soft_ones, tuple(pulling))
-    values, bounds, owner = {}, {}, trained.problem.owner
+    values, bounds, owners = {}, {}, trained.problem.owners
     for j, models in diagnosis.nearest.items():
         if j >= len(items):  # of a denominator there is no value to tell, it is zero
             continue
@@ -181,7 +181,7 @@ def find_out(
             at = max(reached, key=lambda at: float(at.slack[j]))
             values[items[j].label], bounds[items[j].label] = float(at.value[j]), float(at.bound[j])
     conflict = tuple(
-        items[j].label if j < len(items) else f"denominator of {items[owner[j - len(items)]].label} > 0"
+        items[j].label if j < len(items) else f"denominator of {items[owners[j - len(items)][0]].label} > 0"
         for j in diagnosis.conflict
     )
     return Infeasibility(hard_ones, soft_ones, conflict, diagnosis.irreducible, diagnosis.proved, values, bounds)

@@ -229,11 +229,15 @@ class RampModel(RampParameters, Provable):
             After Ctrl-C, unless `on_interrupt="return"`.
         """
         gap, why, options = trained.solution.subproblem.gap, self.infeasibility_, self._options
-        for caution in self.goal_report_.cautions:
+        stopped = trained.status in (Status.TIME_LIMIT, Status.STOPPED)
+        missed = why is not None or (validated is not None and not validated.met)
+        # Of a model that nobody gets there is nothing to warn of.
+        refused = missed and self.on_infeasible == "raise" and not (stopped or budget.interrupted)
+        for caution in () if refused else self.goal_report_.cautions:
             warn(caution, DoubtfulModelWarning)
         if interrupted(options, budget, "the best model so far"):
             return
-        if trained.status in (Status.TIME_LIMIT, Status.STOPPED):
+        if stopped:
             met = f"{'NOT MET' if why else 'met'} on the training rows"
             if validated is not None:
                 met = f"{'proved' if validated.met else 'NOT PROVED'} on the validation rows"
@@ -243,13 +247,13 @@ class RampModel(RampParameters, Provable):
                 MarginConvergenceWarning,
             )
             return
-        if why is not None or (validated is not None and not validated.met):
+        if missed:
             message = (
                 explain(why, self.goal_report_, self.enforce, self._more_room)
                 if why
                 else str(validated and validated.refusal)
             )
-            if self.on_infeasible == "raise":
+            if refused:
                 raise InfeasibleGoalError(message, **(vars(why) if why else {}))
             warn(message, GoalWarning)
         elif trained.status == Status.MAX_ITER:

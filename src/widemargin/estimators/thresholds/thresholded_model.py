@@ -246,7 +246,8 @@ class ThresholdedModel(Provable, ClassifierMixin, MetaEstimatorMixin, BaseEstima
             # What was promised of the draws says nothing of `predict`, which is what is foretold.
             expect=positive if foretell and not self.randomize else None,
         )  # fmt: skip
-        for caution in self.goal_report_.cautions:
+        refused = self.status_ == "infeasible" and self.on_infeasible == "raise"  # nobody gets this model
+        for caution in () if refused else self.goal_report_.cautions:
             warn(caution, DoubtfulModelWarning)
 
     def _refuse(self, message: str) -> None:

@@ -162,14 +162,14 @@ class DefinedRatios(NamedTuple):
 
     Attributes
     ----------
-    owner : tuple of int
-        Number of the first constraint with each of the h denominators.
+    owners : tuple of tuple of int
+        Numbers of the constraints with each of the h denominators.
     coefficients : CellCoefficients
         Of the m constraints, and of these as numbers m to m + h - 1.
     bound, scale : ndarray of shape (h,)
     """
 
-    owner: tuple[int, ...]
+    owners: tuple[tuple[int, ...], ...]
     coefficients: CellCoefficients
     bound: Floats
     scale: Floats
@@ -399,17 +399,17 @@ def _defined(
 ) -> DefinedRatios:
     """A bound for each denominator that some predictions make zero, beside the coefficients of the constraints."""
     # Constraints may share a denominator: in a bundle one rate stands below many others.
-    owner: dict[Linear, int] = {}
+    owners: dict[Linear, list[int]] = {}
     for j, item in enumerate(cleared):
-        if item.denominator is not None and item.denominator not in owner:
+        if item.denominator is not None:
             alpha, beta = table.weighted(item.denominator)
             least, most = (bound(alpha, beta) @ table.space.weight for bound in (np.minimum, np.maximum))
             # That of f_beta holds all positive rows, whatever is predicted, and one that is always zero keeps no bound.
             if most > 0.0 and least + item.denominator.constant <= TOLERANCE * most:
-                owner[item.denominator] = j
-    if not owner:
+                owners.setdefault(item.denominator, []).append(j)
+    if not owners:
         return DefinedRatios((), coefficients, np.zeros(0), np.zeros(0))
-    space, forms = table.space, list(owner)
+    space, forms = table.space, list(owners)
     lightest = np.full(space.n_cells, np.inf)
     for source in sources:
         some = np.flatnonzero(source.weights > 0.0)
@@ -428,7 +428,7 @@ def _defined(
         for part, width in ((coefficients.entries, len(cleared)), ((starts, number, value), len(forms)))
     ], format="csr")  # fmt: skip
     return DefinedRatios(
-        tuple(owner.values()),
+        tuple(tuple(numbers) for numbers in owners.values()),
         coefficients._replace(indptr=both.indptr, column=both.indices, value=both.data),
         np.array([form.constant for form in forms]) - shared - least,
         least / MISSING_DENOMINATOR,

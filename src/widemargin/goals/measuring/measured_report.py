@@ -250,7 +250,7 @@ def _of_rows(constraints: Sequence[ConstraintReport]) -> list[str]:
     # misses that matter (`NewRows.far`) are counted, and only where a fourth of the draws or more have one.
     often = 0.25
     ratios = [item.as_ratio() for item in constraints]
-    poor = [(item.new_rows.missed_far, item) for item in ratios if item.new_rows is not None]
+    poor = [(item.new_rows.missed_far, item) for item in ratios if item.new_rows is not None and item.met]
     poor = sorted((pair for pair in poor if pair[0] >= often), key=lambda pair: -pair[0])
     if poor:
         share, worst = poor[0]

@@ -11,7 +11,7 @@ every member is needed is irreducible. These searches start elsewhere than the f
 missed: a model that meets everything.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -171,6 +171,20 @@ class _Search:
     def over(self) -> bool:
         return self.budget.exhausted or self.searches >= OPTIONS.searches
 
+    def denominators(self, among: Collection[int]) -> set[int]:
+        """The constraints that keep ratios `among` these from being undefined."""
+        owners = self.problem.owners
+        first = self.problem.n_constraints - len(owners)
+        return {first + i for i, numbers in enumerate(owners) if not {*numbers}.isdisjoint(among)}
+
+    def others(self, suspects: Sequence[int], j: int) -> tuple[int, ...]:
+        """All suspects but j, and the denominators of ratios among them: where one is zero, the ratio is not met."""
+        return tuple(sorted({*suspects, *self.denominators(suspects)} - {j}))
+
+    def told(self, conflict: tuple[int, ...]) -> tuple[int, ...]:
+        """A conflict without the denominators of ratios in it: each of these says that it is defined."""
+        return tuple(sorted({*conflict} - self.denominators(conflict)))
+
     def least(self, j: int, others: Sequence[int]) -> Candidate:
         """Minimise what constraint j bounds subject to others; of all models the one that then comes nearest to j."""
         part = self.problem.restricted(others, objective=j)
@@ -226,18 +240,18 @@ def diagnose(
     impossible = impossible_subset(problem.coef, problem.cell_weight, problem.gamma)
     if impossible:
         conflict, irreducible = impossible, True
-        for j in impossible:
+        for j in search.told(impossible):
             if not search.over:
-                search.least(j, _without(impossible, j))
+                search.least(j, search.others(impossible, j))
     else:
         # What is missed is suspect, and so is what pulls hard at the solution.
         solution = found.solution
         suspects = np.flatnonzero((found.excess > ROUNDING) | (solution.multipliers > OPTIONS.pulling * solution.rho))
         conflict, irreducible = _reduce(search, tuple(int(j) for j in suspects))
     # All models that meet the rest of the conflict: which of them comes nearest to a bound is for its own units to say.
-    nearest = {}
+    conflict, nearest = search.told(conflict), {}
     for j in conflict:
-        rest = _without(conflict, j)
+        rest = search.others(conflict, j)
         nearest[j] = tuple((model.w, model.b) for model in pool.members if model.misses(rest) <= 0.0)
     return Diagnosis(conflict, irreducible, bool(impossible), nearest, pool.best, search.searches)
 
@@ -253,10 +267,10 @@ def _reduce(search: _Search, suspects: tuple[int, ...]) -> tuple[tuple[int, ...]
         if search.over:
             return suspects, False
         j = min(set(suspects) - needed)
-        others = _without(suspects, j)
+        others = search.others(suspects, j)
         model = search.least(j, others)
         if model.misses(others) > 0.0:  # no model found meets even the others, so j may be spared
-            suspects = others
+            suspects = tuple(i for i in suspects if i != j)
             continue
         needed.add(j)  # the others can be met together, so the conflict is not there without j
         if model.excess[j] > ROUNDING:
@@ -267,7 +281,3 @@ def _reduce(search: _Search, suspects: tuple[int, ...]) -> tuple[tuple[int, ...]
             return (), False
         suspects, needed = tuple(sorted({*suspects, *missed})), set()
     return suspects, True
-
-
-def _without(constraints: tuple[int, ...], j: int) -> tuple[int, ...]:
-    return tuple(i for i in constraints if i != j)
