@@ -172,8 +172,8 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
     linear program shows that no classifier of any kind can meet the goal on these rows, the message says "proved".
 
     What a `confidence` means, and needs, is said at `GoalThresholdClassifier`; here the candidates are thresholds of
-    five models (the goal as it stands, and tightened), in an order by the training rows. They take five times as long,
-    on the rows that are left.
+    up to five models (the goal as it stands, and tightened as long as training meets it), in an order by the training
+    rows. They take up to five times as long, on the rows that are left.
 
     References
     ----------
