@@ -136,7 +136,7 @@ def test_refusal_says_how_far_and_how_many_rows_would_do():
     goal = "subject to recall() >= 0.6\nsubject to false_positive_rate() <= 0.3"  # which no constant meets
     options = {"max_steps": 2, "solver_options": {"validation_fraction": 0.05}}
     clf = RateConstrainedClassifier(goal, confidence=0.95, random_state=0, **options)
-    message = r"none of 5 models at any threshold can be shown to meet the goal on the 25 validation rows.*p = 0"
+    message = r"none of 2 models at any threshold can be shown to meet the goal on the 25 validation rows.*p = 0"
     with pytest.raises(InfeasibleGoalError, match=message + r".*about \d+ validation rows prove it"):
         clf.fit(X, y, populations=table)
     clf.set_params(on_infeasible="warn")
