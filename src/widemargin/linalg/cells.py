@@ -138,8 +138,7 @@ class CellCoefficients(NamedTuple):
     def places(constraints: Ints, n_constraints: int) -> Ints:
         """Position of each of the m constraints among some of them, or -1."""
         # The loops ask for each entry where its constraint stands, and skip those at -1.
-        place = np.empty(n_constraints, np.int64)
-        place.fill(-1)
+        place = np.full(n_constraints, -1)
         place[constraints] = np.arange(constraints.shape[0])
         return place
 

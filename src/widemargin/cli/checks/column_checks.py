@@ -60,8 +60,8 @@ def check_features(
             text = several_spellings(pa.chunked_array(chunks)) if chunks else ""
             if text:
                 findings.warning(("data", key), f"{name!r} {text}")
-    present = [name for name in train.column_names if name not in goals.baseline_names]  # decisions are no features
-    features = [name for name in feature_columns(present, goals) if name in present]
+    present = {*train.column_names} - {*goals.baseline_names}  # decisions are no features
+    features = [name for name in feature_columns(train.column_names, goals) if name in present]
     if not features:
         findings.problem(("data",), "no feature column is left. Name some in data.features, or ignore fewer")
     elif labels is not None and (text := few_rows(labels, len(features))):

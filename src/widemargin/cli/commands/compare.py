@@ -69,14 +69,12 @@ def _counted(request: Request, progress: Progress, deadline: Deadline) -> tuple[
             raise DataError(
                 f"{item.title} leaves rows undecided, and a comparison is of models that decide every row. Audit each"
             )
-    classes = next((own for item in candidates if (own := classes_of(request, item)) is not None), None)
-    counts = ComparisonCounts(goal, classes=classes, pos_label=data.positive)
+    classes = [classes_of(request, item) for item in candidates]
+    known = next((own for own in classes if own is not None), None)
+    counts = ComparisonCounts(goal, classes=known, pos_label=data.positive)
     # It can be measured where every row asked for has a label, or no rate needs one.
     measurable = not needs_labels(goal) or (data.target in request.blocks.names and not unlabelled_rows(request))
-    audits = [
-        AuditCounts(goal, classes=classes_of(request, item), pos_label=data.positive)
-        for item in candidates if measurable
-    ]  # fmt: skip
+    audits = [AuditCounts(goal, classes=own, pos_label=data.positive) for own in classes if measurable]
     main = ((None, *item) for item in audited_rows(request, some_labels=True, deadline=deadline))
     for source, block, rows in itertools.chain(main, external_blocks(request)):
         progress.step(f"comparing: {counts.n_rows} rows")

@@ -402,11 +402,13 @@ def _defined(
     owners: dict[Linear, list[int]] = {}
     for j, item in enumerate(cleared):
         if item.denominator is not None:
-            alpha, beta = table.weighted(item.denominator)
-            least, most = (bound(alpha, beta) @ table.space.weight for bound in (np.minimum, np.maximum))
-            # That of f_beta holds all positive rows, whatever is predicted, and one that is always zero keeps no bound.
-            if most > 0.0 and least + item.denominator.constant <= TOLERANCE * most:
-                owners.setdefault(item.denominator, []).append(j)
+            owners.setdefault(item.denominator, []).append(j)
+    for form in [*owners]:
+        alpha, beta = table.weighted(form)
+        least, most = (bound(alpha, beta) @ table.space.weight for bound in (np.minimum, np.maximum))
+        # That of f_beta holds all positive rows, whatever is predicted, and one that is always zero keeps no bound.
+        if most <= 0.0 or least + form.constant > TOLERANCE * most:
+            del owners[form]
     if not owners:
         return DefinedRatios((), coefficients, np.zeros(0), np.zeros(0))
     space, forms = table.space, list(owners)

@@ -199,8 +199,8 @@ def on_new_rows(
     drawn = [(positive, n_replicates - n_left_out)]
     drawn += [] if left_out is None else [(left_out, n_left_out)]
     spread = math.sqrt(2.0) if left_out is None else 2.0
-    parts = [(tallies(tied, said), number, tied.measure(tied.positive_mass(said)).slack) for said, number in drawn]
-    measured = tied.measure(tied.positive_mass(drawn[-1][0]))
+    parts = [(tallies(tied, said), number, tied.measure(tied.positive_mass(said))) for said, number in drawn]
+    measured = parts[-1][2]
     expected = list[NewRows | None]()
     tightest = np.argsort(measured.slack / np.maximum(1.0, np.abs(measured.bound)))[:12]
     for j, item in enumerate(tied.constraints):
@@ -209,9 +209,10 @@ def on_new_rows(
             continue
         # A fixed seed for each constraint: the same model on the same rows is told the same.
         rng, replicates = np.random.default_rng([0, j]), list[Floats]()
-        for of, number, estimates in parts:
+        for of, number, whole in parts:
             here, _ = slack_replicates(item, tied, of(item), number, rng)
-            replicates.append(here if np.isnan(estimates[j]) else estimates[j] + spread * (here - estimates[j]))
+            estimate = whole.slack[j]
+            replicates.append(here if np.isnan(estimate) else estimate + spread * (here - estimate))
         slack = np.concatenate(replicates)
         slack = np.where(np.isnan(slack), -np.inf, slack)  # an undefined one is not met
         # Of `a >= k b` the bound is k times a rate, so 0.05 of the ratio is 0.05 b (see `NewRows.far`).

@@ -123,7 +123,7 @@ class LinearRun(ProximalRun):
         super().__init__(sub, rho, start, width, options)
         self.reach = 0.0
         self.iterative = is_wide(sub.rows, options) if iterative is None else iterative
-        self._direction, self._db, self._change = np.zeros(0), 0.0, 0.0
+        self._direction, self._change = np.zeros(0), 0.0
         self._gradient = np.zeros(0)
         self._system: FactoredSystem | IterativeSystem | None = None
         system = options.system
@@ -178,9 +178,9 @@ class LinearRun(ProximalRun):
         else:
             self._system = FactoredSystem(curvature, self.hinges, options)
         self._direction = -self._system.solve(self._gradient)
-        dw, self._db = self._direction[:d], float(self._direction[d]) if sub.fit_intercept else 0.0
+        dw, db = self._direction[:d], float(self._direction[d:].sum())
         # The change of the scores tells which rows are near enough to the band to enter it in the next step.
-        self._change = self.hinges.move(dw, self._db, self.delta)
+        self._change = self.hinges.move(dw, db, self.delta)
         initial = float(self._gradient @ self._direction)
         return Line(initial, sub.lam * float(self.w @ dw), sub.lam * float(dw @ dw))
 
@@ -188,7 +188,7 @@ class LinearRun(ProximalRun):
         """See `ProximalRun`."""
         d = self.w.shape[0]
         self.w = self.w + step * self._direction[:d]
-        self.b += step * self._db
+        self.b += step * float(self._direction[d:].sum())
         self.reach = step * float(np.sqrt(self._change / max(self.sub.rows.n_rows, 1)))
         self._differentiate(step)
 

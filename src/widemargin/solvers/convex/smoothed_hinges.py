@@ -49,9 +49,9 @@ class SmoothedHinges:
         sums[:] = 0.0
         by_row = (self.z, self.dz, sub.weight, sub.cell, sub.keep, self.up, self.um)
         sums_over_rows(smooth_sums, by_row, sums, given=(step, delta))
-        out, columns = np.empty((2, 1 + m)), np.ascontiguousarray(sums.T)
+        out = np.empty((2, 1 + m))
         for row, k in ((out[0], 0), (out[1], 2)):
-            row[0], row[1:] = sub.coef.totals(columns[k], columns[k + 1], m)
+            row[0], row[1:] = sub.coef.totals(sums[:, k], sums[:, k + 1], m)
         return out
 
     def extent(self) -> tuple[float, float]:
