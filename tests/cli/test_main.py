@@ -512,3 +512,12 @@ def test_errors_of_usage_are_json_where_that_is_asked_for(capsys, arguments, com
     with pytest.raises(SystemExit, match="2"):
         main(arguments)
     assert capsys.readouterr().out == ""
+
+
+def test_ctrl_c_while_a_library_is_imported_is_no_defect(project, monkeypatch, capsys):
+    def fail(options):
+        raise ImportError("initialization failed") from KeyboardInterrupt()  # as pybind11 puts it
+
+    monkeypatch.setattr("widemargin.cli.commands.train.run", fail)
+    assert main(["train", "goals.toml"]) == 130
+    assert capsys.readouterr().err == "widemargin: interrupted\n"

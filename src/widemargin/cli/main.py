@@ -97,6 +97,8 @@ def _run(options: argparse.Namespace) -> int:
     except MemoryError:
         return _failed(options, 2, "the memory of this machine is used up. Give fewer rows, or use a larger machine")
     except Exception as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):  # a library that was being imported reports Ctrl-C so
+            return _failed(options, 130, "interrupted")
         again = f"run `widemargin --traceback {options.command} ...` and report it"
         return _failed(options, 2, f"unexpected {type(error).__name__}: {error}. This is a defect; {again}")
 

@@ -65,6 +65,7 @@ class Prepared:
         model, weight = self.goals.model, self.goals.data.weight
         names = ("C", "enforce", "numbers", "bins", "rare_words")
         plain = {name: getattr(model, name) for name in names} | {"seed": 0, "kernel": dict(model.kernel)}
+        plain |= {"learner": model.learner} if self.reduced else {}
         return plain if weight is None else plain | {"weight": weight}
 
     def estimator(self, progress: Progress) -> Any:

@@ -114,10 +114,16 @@ def test_what_is_for_two_classes_is_refused_in_words(folder, capsys):
     ):
         goals.write_text(GOALS.replace(old, new))
         assert message in " ".join(run(capsys, folder, "train", code=2).err.split())
-    goals.write_text(GOALS)
+
+
+def test_a_sweep_of_a_bound_stands_on_the_page(folder, capsys):
+    asked, out = ("--constraint", "floor", "--from", "0.5", "--to", "0.9", "--points", "2"), folder / "path.json"
+    swept = json.loads(run(capsys, folder, "tradeoff", *asked, "--out", out, "--json").out)["path"]
+    assert swept["met"] == [True, True] and swept["held_out"]["n_rows"] == 45
+    assert "Nothing was trained" in run(capsys, folder, "tradeoff", *asked, "--out", out).out
     run(capsys, folder, "train")
-    for command, *options in (("tradeoff", "--constraint", "floor", "--from", "0.5", "--to", "0.9"),):
-        assert "two classes" in " ".join(run(capsys, folder, command, *options, code=2).err.split())
+    run(capsys, folder, "report", "--tradeoff", out, "--out", folder / "page.html")
+    assert "What the rules cost" in (folder / "page.html").read_text()
 
 
 def test_two_classes_need_no_positive_one_where_the_goal_names_it(folder, capsys):

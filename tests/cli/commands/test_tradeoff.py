@@ -163,3 +163,18 @@ def test_short_values_stay_possible_and_go_from_loose_to_strict():
     assert paths.short_values(goal, "d") == pytest.approx([0.76, 0.78, 0.8, 0.82, 0.84])
     assert paths.short_values(goal, "f") is None  # no single bound
     assert np.isfinite(paths.short_values(goal, "e")).all()
+
+
+def test_trees_are_fitted_anew_at_every_value(project, capsys):
+    goals, out = project / "goals.toml", project / "path.json"
+    assert sweep(project, "--out", out, points=2) == 0
+    goals.write_text(goals.read_text().replace("[output]", '[model]\nlearner = "trees"\n[output]'))
+    capsys.readouterr()
+    assert sweep(project, "--out", out, "--json", points=2) == 0  # the path of another model is not taken for this one
+    path = TradeoffPath.from_dict(json.loads(capsys.readouterr().out)["path"])
+    assert path.met.all() and np.isnan(path.gap).all() and (path.n_iter > 0).all()
+    out.unlink()
+    assert sweep(project, "--out", out, "--time-budget", "0.001", points=2) == 1
+    printed = capsys.readouterr()
+    assert "1 of 2 points" in printed.err and "goes on from these points" not in printed.out
+    assert "models" not in json.loads(out.read_text())

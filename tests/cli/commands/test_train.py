@@ -489,10 +489,3 @@ def test_what_is_for_svms_is_refused_of_trees(folder, capsys, model, more, key):
     message = capsys.readouterr().err
     assert f"{key}: " in message
     assert "learner" in message or "trees" in message
-
-
-def test_a_sweep_of_bounds_is_for_svms(folder, capsys):
-    goals = folder / "goals.toml"
-    goals.write_text(PLAIN.replace("[output]", '[model]\nlearner = "trees"\n[output]'))
-    assert main(["tradeoff", str(goals), "--constraint", "recall", "--from", "0.5", "--to", "0.9"]) == 2
-    assert "model.learner is 'trees'" in capsys.readouterr().err

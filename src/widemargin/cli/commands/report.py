@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         stored = [read_stored(file, prepared) for file in options.tradeoff]
         budget = Budget(options.time_budget)  # and the user's patience, for what stands beside the model
         plain = _plain(prepared, progress, budget)
-        # Prices of rules come from sweeps, which there are for SVMs, and for models that decide every row.
+        # Prices of rules come from sweeps. Those of an SVM are short; other models would be fitted anew at every value.
         none = options.no_tradeoff or prepared.reduced or goals.abstain is not None
         paths = stored + ([] if none else _short_paths(prepared, stored, progress, budget))
         progress.step("measuring")

@@ -45,15 +45,8 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         require_matplotlib()
     with Progress() as progress:
         prepared = prepare(goals, progress)
-        if prepared.reduced:
-            trees = goals.model.learner == "trees"
-            why = "model.learner is 'trees'" if trees else f"the target {goals.data.target!r} has more"
-            raise DataError(
-                f"a sweep of bounds is for SVMs of two classes, and {why}. Change the bound in the goals file, and "
-                "train for each"
-            )
         stored = None if out is None else _begun(out, prepared, label, values)
-        path, by_hand = stored, False
+        path, by_hand, goes_on = stored, False, False
         if path is None or len(path) < len(values):
             done = 0 if stored is None else len(stored)
             progress.step(f"training {len(values) - done} models (Ctrl-C keeps the points done)")
@@ -66,7 +59,9 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
                 stored = None
                 path, by_hand = sweep(prepared, label, values, progress, budget=budget)
             if out is not None:
-                write_json(_to_store(prepared, path), out)
+                content = _to_store(prepared, path)
+                goes_on = "models" in content
+                write_json(content, out)
         if options.plot is not None:
             progress.step("drawing")
             _draw(path, options.plot)
@@ -76,7 +71,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     elif out is not None:
         if stored is not None:
             say(f"Went on from the {len(stored)} points that {out} held already.")
-        if len(path) < path.n_asked:
+        if goes_on:
             say("The same command goes on from these points.")
         say(f"Stored as {out}; widemargin report --tradeoff {out} shows it.")
     if options.plot is not None:
@@ -163,9 +158,13 @@ def sweep(
     if test is not None:
         held = {"validation": (test.X, test.y, test.populations, test.sample_weight)}
     began = time.perf_counter()
+    if prepared.reduced:
+        model = prepared.estimator(progress).set_params(time_budget=budget, confidence=None)
+    else:
+        model = prepared.svm(progress, prepared.goals.goal, time_budget=budget, on_infeasible="warn")
     path = tradeoff_path(
-        prepared.svm(progress, prepared.goals.goal, time_budget=budget, on_infeasible="warn"), train.X, train.y,
-        values=values, constraint=label, sample_weight=train.sample_weight, populations=train.populations,
+        model, train.X, train.y, values=values, constraint=label, sample_weight=train.sample_weight,
+        populations=train.populations,
         external=as_external(prepared.data.external), resume=resume, **held,
     )  # fmt: skip
     return path, len(path) < path.n_asked and (budget is None or time.perf_counter() - began < budget)
@@ -194,7 +193,7 @@ def short_values(goal: Goal, label: str) -> list[float] | None:
 def _to_store(prepared: Prepared, path: TradeoffPath) -> dict[str, Any]:
     """A path with its table, goal and settings, fit for JSON; also its models, as numbers, while points are missing."""
     goals = prepared.goals
-    unfinished = len(path) < path.n_asked and len(path.models) == len(path)
+    unfinished = len(path) < path.n_asked and len(path.models) == len(path) and not prepared.reduced
     return {
         "kind": KIND,
         "format": FORMAT,

@@ -1,4 +1,4 @@
-"""The price of a requirement: models along the values of one bound, each started from its neighbour."""
+"""The price of a requirement: models along the values of one bound."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -14,7 +14,9 @@ from widemargin.distributed.workers import Deadline, side_by_side
 from widemargin.estimators._binary import as_goal
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
 from widemargin.estimators.rate_constrained.tradeoff_sweep import Piece, Sweep
+from widemargin.estimators.thresholds.refitted_path import RefittedPath
 from widemargin.estimators.thresholds.scores import row_wise, split_rows
+from widemargin.estimators.thresholds.thresholded_model import ThresholdedModel
 from widemargin.exceptions import CapabilityError, DataError, GoalError
 from widemargin.goals import Goal
 from widemargin.goals.measuring.tradeoff_path import TradeoffPath
@@ -22,7 +24,7 @@ from widemargin.rows import External, Rows
 
 
 def tradeoff_path(
-    classifier: RateConstrainedClassifier,
+    classifier: RateConstrainedClassifier | ThresholdedModel,
     X: Features,
     y: Column,
     *,
@@ -38,14 +40,18 @@ def tradeoff_path(
     workers: object = None,
     resume: TradeoffPath | None = None,
 ) -> TradeoffPath:
-    """Models along the values of one bound of a goal, each started from its neighbour's solution.
+    """Models along the values of one bound of a goal.
+
+    A `RateConstrainedClassifier` starts each from its neighbour's solution; a `GoalReduction` or a
+    `GoalThresholdClassifier` is fitted anew at each value, and each point gets the best of all models that met its
+    bound or a stricter one.
 
     Parameters
     ----------
-    classifier : RateConstrainedClassifier
-        Gives the goal and all parameters; it is not changed. The first value takes its `max_steps` steps, every other
-        one two to four steps to `step_tol` from the solution before. Its `time_budget`, `callbacks` and `n_jobs` are
-        those of the whole path.
+    classifier : RateConstrainedClassifier, GoalReduction or GoalThresholdClassifier
+        Gives the goal and all parameters; it is not changed. Its `time_budget` and `callbacks` are those of the whole
+        path. A `RateConstrainedClassifier` takes its `max_steps` steps at the first value, and at every other one two
+        to four steps to `step_tol` from the solution before.
     X : array-like, data frame or CSR matrix of shape (n, d)
     y : array-like of shape (n,)
     values : iterable of float
@@ -112,16 +118,23 @@ def tradeoff_path(
     >>> path.model(2).predict(X[:2]).shape
     (2,)
     """
-    if not isinstance(classifier, RateConstrainedClassifier):
+    if isinstance(classifier, ThresholdedModel):
+        if pieces != 1 or workers is not None or resume is not None:
+            raise CapabilityError(
+                f"pieces, workers and resume are for a RateConstrainedClassifier; leave them out. A "
+                f"{type(classifier).__name__} is fitted anew at every value, with the n_jobs that it has."
+            )
+    elif not isinstance(classifier, RateConstrainedClassifier):
         raise CapabilityError(
-            f"classifier is a {type(classifier).__name__}; a path is trained by a RateConstrainedClassifier."
+            f"classifier is a {type(classifier).__name__}; a path is trained by a RateConstrainedClassifier, a "
+            "GoalReduction or a GoalThresholdClassifier."
         )
-    if classifier.calibration is not None:
+    elif classifier.calibration is not None:
         raise CapabilityError(
             f'calibration="{classifier.calibration}" holds rows out of every fit; set calibration=None for the path, '
             "and calibrate the model that you choose."
         )
-    if classifier.kernel == "precomputed":
+    elif classifier.kernel == "precomputed":
         raise CapabilityError(
             "kernel='precomputed' holds no kernel values of held-out rows; give the kernel by name or as a function."
         )
@@ -157,6 +170,8 @@ def tradeoff_path(
         raise DataError(f"pieces is {pieces!r}; give a whole number from 1 to the {len(levels)} values.")
     if resume is not None and pieces > 1:
         raise CapabilityError("resume goes on along a path in one piece; leave pieces out, or train all points.")
+    if isinstance(classifier, ThresholdedModel):
+        return RefittedPath(classifier, training, held, goals=goals, levels=levels, place=place).run()
     with limit_threads(classifier.n_jobs):
         sweep = Sweep(classifier, training, held, goals=goals, levels=levels, place=place)
         if pieces == 1:

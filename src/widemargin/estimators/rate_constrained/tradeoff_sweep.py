@@ -10,16 +10,13 @@ import numpy as np
 from sklearn.base import clone
 
 from widemargin._typing import Floats, Matrix
-from widemargin.estimators._binary import as_goal
-from widemargin.estimators._options import cause_of
 from widemargin.estimators.feature_space import ColumnSpace, GramSpace, stacked
+from widemargin.estimators.path_points import Decided, PathPoints, Point
 from widemargin.estimators.rate_constrained import training as steps
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
-from widemargin.exceptions import DataError, GoalError, GoalWarning, MarginConvergenceWarning, warn
+from widemargin.exceptions import DataError, GoalError
 from widemargin.goals import Goal
 from widemargin.goals.binding.bind import Source, TiedGoal, baselines_used, bind
-from widemargin.goals.language.bundles import Bundle
-from widemargin.goals.language.constraints import Constraint
 from widemargin.goals.measuring.tradeoff_path import MeasureLog, TradeoffPath
 from widemargin.losses.ramp import ramp
 from widemargin.problems.rate_constrained import RateConstrainedProblem, build_problem
@@ -36,7 +33,6 @@ class _Measured:
 
     sources: tuple[Source, ...]
     matrices: list[Matrix]
-    log: MeasureLog
     tied: TiedGoal | None = None
 
     def bind(self, goal: Goal) -> TiedGoal:
@@ -47,31 +43,19 @@ class _Measured:
             raise GoalError(f"on the validation rows: {error}") from error
         return self.tied
 
-    def add(
-        self, model: RateConstrainedClassifier, tied: TiedGoal, keys: Sequence[Constraint], swept: Sequence[Constraint]
-    ) -> None:
-        """Measure a model."""
+    def decided(self, model: RateConstrainedClassifier, tied: TiedGoal) -> Decided:
+        """What a model says of these rows."""
         scores = [model._direction() * model._scores(X) for X in self.matrices]
-        self.log.add(tied, [z > 0.0 for z in scores], [ramp(z) for z in scores], keys, swept)
-
-
-class _Point(NamedTuple):
-    """What is kept of a point besides its measures."""
-
-    model: RateConstrainedClassifier
-    met: bool
-    seconds: float
-    objective: float
-    violation: float
+        return Decided(tied, [z > 0.0 for z in scores], [ramp(z) for z in scores])
 
 
 class Piece(NamedTuple):
     """Points of a path that were trained one from the other, and what was measured of them."""
 
-    points: list[_Point]
+    points: list[Point]
     labels: tuple[str, ...]
     floors: tuple[bool, ...]
-    training: MeasureLog
+    training: MeasureLog | None
     held: MeasureLog | None
 
 
@@ -193,7 +177,7 @@ class GoalSeries:
         return trained
 
 
-class Sweep:
+class Sweep(PathPoints):
     """Trains and measures the points of a path.
 
     Parameters
@@ -219,23 +203,17 @@ class Sweep:
         place: int | None,
     ) -> None:
         self.model = model = clone(classifier)
-        # A rule is called as the classifier asks for it: at a point it has another bound, and so another text.
-        self.asked = as_goal(classifier.goal)
         model.calibrator_ = None
-        self.goals, self.levels, self.place = goals, levels, place
-        self.budget = model._budget()
+        super().__init__(classifier.goal, goals, levels, place, model._budget())
         uses: dict[str | None, dict[str, None]] = {}  # every source and baseline that some goal uses, in order
         for goal in goals:
             for source, names in baselines_used(goal).items():
                 uses.setdefault(source, {}).update(dict.fromkeys(names))
-        self.training, rows = self._checked(training, training.external, uses)
-        matrices = self.training.matrices
+        self.own, rows = self._checked(training, training.external, uses)
+        matrices = self.own.matrices
         space = model._space(rows.X, rows.weight, n_sources=len(matrices))
-        self.series = GoalSeries(self.training.sources, matrices, space, model._plan(rows.whole_weight), self.budget)
-        self.held = None if held is None else self._checked(held, training.external, uses, is_held=True)[0]
-        self.points: list[_Point] = []
-        self.labels: tuple[str, ...] = ()
-        self.floors: tuple[bool, ...] = ()  # whether each constraint is one from below
+        self.series = GoalSeries(self.own.sources, matrices, space, model._plan(rows.whole_weight), self.budget)
+        self.unseen = None if held is None else self._checked(held, training.external, uses, is_held=True)[0]
 
     def _checked(
         self,
@@ -254,7 +232,7 @@ class Sweep:
             given.X, given.y, given.sample_weight, given.populations, external, reset=not is_held
         )
         sources, matrices = self.model._sources(uses, rows)
-        return _Measured(sources, matrices, MeasureLog(rows.X.shape[0], with_errors=is_held)), rows
+        return _Measured(sources, matrices), rows
 
     def go_on_from(self, path: TradeoffPath) -> None:
         """Take the points of a path that ended early as trained: measure their models again, and start from the last.
@@ -270,11 +248,11 @@ class Sweep:
             return
         for number, goal in enumerate(self.goals[: len(path)]):
             tied = self.series.bind(goal)
-            if self.held is not None:
-                self.held.bind(goal)
-            model = restored(self.model, path, number, self.series.space, self.training.matrices)
+            if self.unseen is not None:
+                self.unseen.bind(goal)
+            model = restored(self.model, path, number, self.series.space, self.own.matrices)
             model.goal = model.goal_ = goal
-            point = _Point(model, bool(path.met[number]), float(path.seconds[number]), np.nan, np.nan)
+            point = Point(model, bool(path.met[number]), float(path.seconds[number]), np.nan, np.nan)
             self._keep(goal, tied, point)
             before = None  # of an exact kernel: its weights belong to merged rows of one run
             if "dual_coef_" not in vars(model):
@@ -282,7 +260,8 @@ class Sweep:
                 w, b = sign * model.coef_[0], -sign * float(model.intercept_[0])
                 before = Neighbour(w, b, 0.0, point.met, tied.n_constraints)
             self.series.go_on(tied, before)
-        measured, told = self.training.log.finish().objective, path.training.objective
+        assert self.training is not None
+        measured, told = self.training.finish().objective, path.training.objective
         if not np.allclose(measured, told, rtol=0.0, atol=1e-9, equal_nan=True):
             raise DataError(
                 f"the models of the earlier path have the objectives {measured.tolist()} on these rows, and it says "
@@ -296,10 +275,10 @@ class Sweep:
         try:
             for goal in self.goals[begun:]:
                 began, tied = self.budget.elapsed, self.series.bind(goal)
-                self._agrees(tied.n_constraints)
-                if self.held is not None:  # what is wrong there is said before the time for training is spent
-                    self.held.bind(goal)
-                with steps.refuse_overflow(self.training.matrices):
+                self.agrees(tied.n_constraints)
+                if self.unseen is not None:  # what is wrong there is said before the time for training is spent
+                    self.unseen.bind(goal)
+                with steps.refuse_overflow(self.own.matrices):
                     trained = self.series.train(tied)
                 if self.budget.exhausted and begun + len(done):
                     break  # cut short; its neighbours are done
@@ -313,13 +292,12 @@ class Sweep:
                 # Each point gets the best for its goal of all models, so that a looser goal is never worse off.
                 trained, model = own.choosing_among(self.series.models), copy.copy(self.model)
                 model.goal = model.goal_ = goal
-                model._adopt(self.series.space, trained, steps.TiedRows(tied, self.training.matrices))
-                if self.held is not None:
-                    self.held.bind(goal)
+                model._adopt(self.series.space, trained, steps.TiedRows(tied, self.own.matrices))
+                if self.unseen is not None:
+                    self.unseen.bind(goal)
                 best, met = trained.best, trained.met if model.enforce == "randomized" else model._meets()
-                self._keep(goal, tied, _Point(model, met, seconds, best.objective, best.violation))
-        held = None if self.held is None else self.held.log
-        return Piece(self.points, self.labels, self.floors, self.training.log, held)
+                self._keep(goal, tied, Point(model, met, seconds, best.objective, best.violation))
+        return Piece(self.points, self.labels, self.floors, self.training, self.held)
 
     def run(self, pieces: "Iterable[Piece] | None" = None) -> TradeoffPath:
         """Train all points, or take over those of pieces trained elsewhere, until the user's patience ends."""
@@ -333,88 +311,32 @@ class Sweep:
                         break
         except KeyboardInterrupt:
             self.budget.interrupted = True
-        if not self.points:
-            raise KeyboardInterrupt  # before there was any model
-        done, expected = len(self.points), len(self.goals)
-        if done < expected or self.budget.exhausted:
-            seconds, cause = self.budget.elapsed, cause_of(self.budget)
-            warn(f"{done} of {expected} points after {seconds:.1f} s ({cause}).", MarginConvergenceWarning)
-        missed = [f"{level:g}" for level, point in zip(self.levels, self.points, strict=False) if not point.met]
-        if missed:
-            listed = ", ".join(missed[:5]) + (f" and {len(missed) - 5} more" if len(missed) > 5 else "")
-            warn(
-                f"no model that meets the goal on the training rows was found at {len(missed)} of {done} values "
-                f"({listed}); their nearest models are kept, with met = False.",
-                GoalWarning,
-            )
-        models = tuple(point.model for point in self.points)
-        training = self.training.log.finish()
-        slack = training.ramp_slack if self.model.enforce == "randomized" else training.slack
-        met, is_floor, name, labels = np.array([point.met for point in self.points]), None, "value", self.labels
-        if self.place is not None:
-            entry, at_first = (goal.constraints[self.place] for goal in (self.asked, self.goals[0]))
-            name, of_first = entry.label or entry.text, at_first.label or at_first.text
-            labels = tuple(name if label == of_first else label for label in labels)
-            is_floor = entry.difference is None if isinstance(entry, Bundle) else entry.compared_with_level()[2]
-        return TradeoffPath(
-            name=name,
-            objective_text=str(self.goals[0].objective),
-            labels=labels,
-            is_floor=is_floor,
-            floors=np.array(self.floors, dtype=bool),
-            values=self.levels[: len(models)],
-            n_asked=len(self.goals),
-            coef=np.concatenate([model.coef_ for model in models]) if hasattr(models[0], "coef_") else None,
-            intercept=np.concatenate([model.intercept_ for model in models]),
-            training=training,
-            held_out=None if self.held is None else self.held.log.finish(),
-            gap=np.array([model.subproblem_gap_ for model in models]),
-            certified=np.array([model.certified_point_ for model in models]),
-            multipliers=np.stack([model.multipliers_ for model in models]),
-            met=met,
-            violation=np.where(met, 0.0, np.maximum(-slack, 0.0).max(axis=1, initial=0.0)),
-            status=tuple(model.status_ for model in models),
-            seconds=np.array([point.seconds for point in self.points]),
-            n_iter=np.array([model.n_iter_ for model in models]),
-            models=models,
-        )
+        return self.path(randomized=self.model.enforce == "randomized")
 
-    def _agrees(self, n_constraints: int) -> None:
-        if self.points and n_constraints != len(self.labels):
-            raise GoalError(
-                f"a goal with {n_constraints} constraints follows one with {len(self.labels)}; the goals of a path "
-                "must have the same constraints."
-            )
-
-    def _keep(self, goal: Goal, tied: TiedGoal, point: _Point) -> None:
+    def _keep(self, goal: Goal, tied: TiedGoal, point: Point) -> None:
         """Measure the model of a point and add it to the path."""
-        self._agrees(tied.n_constraints)
-        keys = [item.constraint for item in tied.constraints]
-        if not self.points:
-            self.labels = tuple(item.label for item in tied.constraints)
-            self.floors = tuple(item.cleared.sense == ">=" for item in tied.constraints)
-        swept = []  # the constraints whose level is swept: one, or those of a bundle
-        if self.place is not None:
-            entry = goal.constraints[self.place]
-            bundle = entry.label or entry.text
-            swept = [item.constraint for item in tied.constraints if item.constraint == entry or item.bundle == bundle]
-        self.training.add(point.model, tied, keys, swept)
-        if self.held is not None and self.held.tied is not None:
-            self.held.add(point.model, self.held.tied, keys, swept)
-        self.points.append(point)
+        held = None
+        if self.unseen is not None and self.unseen.tied is not None:
+            held = self.unseen.decided(point.model, self.unseen.tied)
+        self.keep(goal, point, self.own.decided(point.model, tied), held)
 
     def _take(self, piece: "Piece") -> None:
         """The points of a piece; the callbacks are told of them."""
-        self._agrees(len(piece.labels))
+        self.agrees(len(piece.labels))
         self.labels, self.floors = piece.labels, piece.floors
-        self.training.log.join(piece.training)
-        if self.held is not None and piece.held is not None:
-            self.held.log.join(piece.held)
+        self.training, self.held = joined(self.training, piece.training), joined(self.held, piece.held)
         for point in piece.points:
             watched = {name: getattr(self.model, name) for name in ("callbacks", "solver_options", "time_budget")}
             point.model.set_params(**watched)
             self.points.append(point)
             self.budget.tell("path", len(self.points), point.objective, point.model.subproblem_gap_, point.violation)
+
+
+def joined(first: MeasureLog | None, then: MeasureLog | None) -> MeasureLog | None:
+    """The models of both logs."""
+    if first is not None and then is not None:
+        first.join(then)
+    return first or then
 
 
 def cut_short(path: TradeoffPath) -> bool:

@@ -211,17 +211,17 @@ class TradeoffPath:
         Of the points done; fewer than `n_asked` after an interrupt or at the end of the time.
     n_asked : int
     coef : ndarray of shape (K, d) or None
-        None where a kernel is trained exactly.
+        None where a kernel is trained exactly, and of models that are not linear.
     intercept : ndarray of shape (K,)
     training : Measures
     held_out : Measures or None
         None without validation rows.
     gap : ndarray of shape (K,)
-        Relative duality gap of the last convex step.
+        Relative duality gap of the last convex step; NaN of models that are trained by no such step.
     certified : ndarray of bool, shape (K,)
         Whether the model is the point of that gap; False where the bias was moved afterwards.
     multipliers : ndarray of shape (K, m)
-        Rate of change of the training objective with each bound; holds for small changes only.
+        Rate of change of the training objective with each bound; holds for small changes only. NaN as for `gap`.
     met : ndarray of bool, shape (K,)
         Whether the enforced rates meet every bound on the training rows.
     violation : ndarray of shape (K,)
@@ -230,7 +230,7 @@ class TradeoffPath:
         As `status_` of the estimator.
     seconds : ndarray of shape (K,)
     n_iter : ndarray of int, shape (K,)
-        Iterations of the convex solver.
+        Iterations of the convex solver; of a `GoalReduction` the prices tried.
     models : tuple of fitted classifiers
     """
 
@@ -440,7 +440,8 @@ class TradeoffPath:
                 empty = "undefined" if self.labels else "-"
                 least = [f"{slack:+.4f}" if slack < np.inf else empty for slack in part.least_slack]
                 columns.append(("least slack", least))
-        columns.append(("gap", [f"{gap:.0e}" for gap in self.gap]))
+        if np.isfinite(self.gap).any():  # only convex steps have one
+            columns.append(("gap", [f"{gap:.0e}" for gap in self.gap]))
         standing = []
         for met, status in zip(self.met, self.status, strict=True):
             done = "met" if status == "converged" else f"met ({status})"
