@@ -223,9 +223,10 @@ def table(n, seed=0):
 @pytest.mark.filterwarnings("ignore::widemargin.exceptions.TableWarning")
 @pytest.mark.parametrize("numbers", ["scale", "bins"])
 @pytest.mark.parametrize("last", [RateConstrainedClassifier(FLOOR), KernelSVC(gamma=0.1)], ids=["linear", "rbf"])
-def test_pipelines_of_tables(tmp_path, numbers, last):
+@pytest.mark.parametrize("word_codes", [False, True])
+def test_pipelines_of_tables(tmp_path, numbers, word_codes, last):
     rows, y = table(400)
-    step = make_preprocessor(words=["code"], numbers=numbers, n_bins=5, rare_words=20)
+    step = make_preprocessor(words=["code"], numbers=numbers, n_bins=5, rare_words=20, word_codes=word_codes)
     model = make_pipeline(step, last).fit(rows, y)
     to_onnx(model, tmp_path / "m.onnx")
     new, _ = table(200, seed=1)

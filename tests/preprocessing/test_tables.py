@@ -116,6 +116,23 @@ def test_rare_words_share_a_column_which_unknown_ones_get_too(tmp_path):
     np.testing.assert_array_equal(load_model(path)[0].transform(table).toarray(), encoded)
 
 
+@pytest.mark.parametrize("rare_words", [1, 2])
+def test_codes_of_words_go_by_how_many_rows_have_them(tmp_path, rare_words):
+    words = ["b", "a", "a", None, None, None, "c", "b", "a", "a"]
+    table = pa.table({"age": range(10), "work": words, "flag": [True] * 8 + [False] * 2})
+    step = make_preprocessor(rare_words=rare_words, word_codes=True).fit(table)
+    assert step.get_feature_names_out().tolist() == ["age", "work", "flag"]
+    by_hand = {"a": 1, None: 2, "b": 3, "c": 4}
+    encoded = step.transform(table).toarray()
+    np.testing.assert_array_equal(encoded[:, 1:], [[by_hand[word], 1 + (i > 7)] for i, word in enumerate(words)])
+    with pytest.warns(TableWarning, match="unknown words in 1 of 2 rows"):
+        later = step.transform(pa.table({"age": [1, 2], "work": ["c", "new"], "flag": [True, True]})).toarray()
+    assert later[:, 1].tolist() == [4, 0 if rare_words == 1 else 4]
+    path = tmp_path / "m.skops"
+    save_model(Pipeline([("table", step), ("model", LogisticRegression())]).fit(table, [0, 1] * 5), path)
+    np.testing.assert_array_equal(load_model(path)[0].transform(table).toarray(), encoded)
+
+
 def test_without_rare_words_nothing_is_shared():
     step = make_preprocessor(rare_words=2).fit(pa.table({"work": ["a", "a", "b", "b"]}))
     assert step.get_feature_names_out().tolist() == ["work = a", "work = b"]

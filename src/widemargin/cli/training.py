@@ -171,7 +171,8 @@ def prepare(goals: GoalsFile, progress: Progress) -> Prepared:
     words, dates = ([name for name in names if name in data.features] for names in (goals.data.words, goals.data.dates))
     step = make_preprocessor(
         data.features, words=words, dates=dates, date_parts=goals.data.date_parts, numbers=model.numbers,
-        n_bins=model.bins, rare_words=model.rare_words, sparse_output=model.learner != "trees",
+        n_bins=model.bins, rare_words=model.rare_words, word_codes=model.learner == "trees",
+        sparse_output=model.learner != "trees",
     )  # fmt: skip
     train = data.rows["train"]
     rows = {"train": train.replaced(X=step.fit_transform(train.populations))}

@@ -146,7 +146,7 @@ def table_features(to: Builder, step: TablePreprocessor) -> tuple[str, list[Any]
     elif step.number_step_ is not None:
         blocks += _scaled(to, numbers, step.number_step_)
     for j, column in enumerate(step.schema_.of_kind("word", "flag")):
-        blocks.append(_words(to, column.name, step.word_step_, j))
+        blocks.append(_words(to, column.name, step.word_step_, j, as_codes=step.word_codes))
     return (blocks[0] if len(blocks) == 1 else to.add("Concat", *blocks, axis=1)), inputs
 
 
@@ -176,8 +176,11 @@ def _bins(to: Builder, names: list[str], step: QuantileBins) -> list[str]:
     return blocks
 
 
-def _words(to: Builder, name: str, step: Any, column: int) -> str:
-    """One 0/1 column for each word, a missing one among them, and a last one that all rare words share."""
+def _words(to: Builder, name: str, step: Any, column: int, *, as_codes: bool) -> str:
+    """One 0/1 column for each word, a missing one among them, and a last one that all rare words share.
+
+    `as_codes`: one column, with the number of the place, from 1 on, and 0 for other words.
+    """
     known: list[str | None] = list(step.categories_[column])
     found = None if step.min_frequency is None else step.infrequent_categories_[column]
     rare = [] if found is None else list(found)
@@ -193,6 +196,8 @@ def _words(to: Builder, name: str, step: Any, column: int) -> str:
         "LabelEncoder", name, domain="ai.onnx.ml", keys_strings=list(codes), values_int64s=list(codes.values()),
         default_int64=last if rare else -1,
     )  # fmt: skip
+    if as_codes:
+        return to.cast(to.add("Add", code, to.constant(np.int64(1))), "DOUBLE")
     return _one_hot(to, code, last + bool(rare))
 
 

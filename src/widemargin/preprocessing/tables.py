@@ -1,6 +1,7 @@
 """The first step of a model's pipeline: a table goes in, a feature matrix comes out."""
 
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Literal, Self
 
@@ -60,6 +61,10 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     rare_words : int, default=1
         Words (missing ones too) of fewer training rows share one 0/1 column, so that no weight is learned from a few
         rows. With 1 every word has a column of its own.
+    word_codes : bool, default=False
+        For trees: one column for each column of words, with the code 1 for the commonest word, 2 for the next and 0 for
+        unknown ones, in place of a 0/1 column for each word. Boosted trees come as far with it, and are fitted many
+        times faster where there are many words.
     sparse_output : bool, default=True
         A CSR matrix, or with False an array, which histogram boosting needs.
 
@@ -89,6 +94,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     feature_names_in_: npt.NDArray[np.object_]
     n_features_in_: int
     date_parts: Sequence[DatePart] = ()  # for steps that were saved before it was a parameter
+    word_codes: bool = False  # likewise
 
     def __init__(
         self,
@@ -101,6 +107,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         n_bins: int = 30,
         max_words: int = 1000,
         rare_words: int = 1,
+        word_codes: bool = False,
         sparse_output: bool = True,
     ) -> None:
         self.columns = columns
@@ -111,6 +118,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.n_bins = n_bins
         self.max_words = max_words
         self.rare_words = rare_words
+        self.word_codes = word_codes
         self.sparse_output = sparse_output
 
     def fit(self, X: Features, y: object = None) -> Self:
@@ -148,6 +156,12 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             np.array([*column.values, *([None] if column.has_missing else [])], dtype=object)
             for column in self.schema_.of_kind("word", "flag")
         ]
+        if self.word_codes:  # the encoder keeps their order
+            counts = [Counter(column) for column in contents.words.T]
+            categories = [
+                words[np.argsort([-count[word] for word in words], kind="stable")]
+                for words, count in zip(categories, counts, strict=True)
+            ]
         options: dict[str, Any] = {"handle_unknown": "ignore"}
         if self.rare_words > 1:
             options = {"handle_unknown": "infrequent_if_exist", "min_frequency": int(self.rare_words)}
@@ -192,7 +206,8 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             if self.number_step_ is not None:
                 blocks.append(sparse.csr_array(self.number_step_.transform(contents.numbers)))
             if self.word_step_ is not None:
-                blocks.append(self.word_step_.transform(contents.words))
+                words = self.word_step_.transform(contents.words)
+                blocks.append(words @ _code_of_each(self.word_step_) if self.word_codes else words)
         for j, schema in enumerate(self.schema_.of_kind("number", "date")):
             if schema.kind == "date":
                 # 0/1 columns for months or weekdays of days since 1970, which was a Thursday; none for a missing day.
@@ -219,6 +234,9 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             with_missing = self.number_step_[-1].indicator_.features_
             names += [*number_names, *(f"{number_names[j]} missing" for j in with_missing)]
         for j, column in enumerate(self.schema_.of_kind("word", "flag")):
+            if self.word_codes:
+                names.append(column.name)
+                continue
             # words of this column that share a feature, None for missing ones among them
             sharing = None if self.word_step_.min_frequency is None else self.word_step_.infrequent_categories_[j]
             rare = [] if sharing is None else list(sharing)
@@ -238,6 +256,16 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
+def _code_of_each(step: Any) -> sparse.csr_array:
+    """Codes from 1 on for the 0/1 columns of each column of words, shape (0/1 columns, columns of words)."""
+    numbers = [len(words) for words in step.categories_]
+    if step.min_frequency is not None:  # rare words share the last one
+        rare = [0 if words is None else len(words) - 1 for words in step.infrequent_categories_]
+        numbers = [of_all - more for of_all, more in zip(numbers, rare, strict=True)]
+    codes = [np.arange(1.0, number + 1.0)[:, None] for number in numbers]
+    return sparse.csr_array(sparse.block_diag(codes, format="csr"))
+
+
 def make_preprocessor(
     columns: Sequence[str] | None = None,
     *,
@@ -247,6 +275,7 @@ def make_preprocessor(
     numbers: Literal["scale", "bins"] = "scale",
     n_bins: int = 30,
     rare_words: int = 1,
+    word_codes: bool = False,
     sparse_output: bool = True,
 ) -> TablePreprocessor:
     """First step for `Pipeline([("table", make_preprocessor(...)), ("model", ...)])`; see `TablePreprocessor`.
@@ -267,10 +296,12 @@ def make_preprocessor(
         Quantiles for `numbers="bins"`.
     rare_words : int, default=1
         Words of fewer training rows share one 0/1 column.
+    word_codes : bool, default=False
+        One column of codes for each column of words, for trees.
     sparse_output : bool, default=True
         A CSR matrix, or an array.
     """
     return TablePreprocessor(
         columns, words=words, dates=dates, date_parts=date_parts, numbers=numbers, n_bins=n_bins,
-        rare_words=rare_words, sparse_output=sparse_output,
+        rare_words=rare_words, word_codes=word_codes, sparse_output=sparse_output,
     )  # fmt: skip
