@@ -333,3 +333,16 @@ def test_a_refit_that_fails_says_why(data, monkeypatch):
     with pytest.raises(DataError, match="cannot handle these features"):
         clf.fit(X, y, populations=table)
     assert not hasattr(clf, "best_estimator_")
+
+
+def test_no_further_fold_is_done_where_no_setting_can_meet_the_goal(data):
+    X, y, table = data
+    goal = "subject to recall() >= 0.95\nsubject to precision() >= 0.95"
+    search = RateConstrainedClassifierCV(goal, Cs=[0.01, 1.0], cv=3, on_infeasible="warn", random_state=0)
+    with (
+        pytest.warns(GoalWarning, match="settings keeps the goal's bounds"),
+        pytest.warns(GoalWarning, match="missed by"),
+    ):
+        search.fit(X, y, populations=table)
+    assert search.n_splits_ == 1 and not search.cv_results_["met"].any() and search.status_ == "infeasible"
+    assert search.set_params(goal=GOAL).fit(X, y, populations=table).n_splits_ == 3

@@ -75,7 +75,7 @@ class RateConstrainedClassifierCV(RampParameters, ClassifierMixin, BaseEstimator
         shape (K, m), "excess" (largest violation in standard errors), "met" (on the training rows of all folds),
         "admissible", "mean_fit_time", and "split0_objective", "split0_slack", ...
     n_splits_ : int
-        Folds that were done.
+        Folds that were done: fewer where the time ended, or where every setting had missed the goal in training.
     best_estimator_ : RateConstrainedClassifier
     coef_, intercept_, goal_report_, status_
         Those of `best_estimator_` (no `coef_` for an exact kernel); all these only with `refit=True`.

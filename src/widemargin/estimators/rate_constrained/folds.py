@@ -133,6 +133,8 @@ def validate(
 ) -> list[list[FoldMeasure]]:
     """Measures of every setting on every fold that was done; a fold that is cut short is left out.
 
+    No further fold is done once every setting has missed the goal in training: of these the nearest is taken.
+
     Folds are measured side by side where `joblib.parallel_config` says so (see `distributed/workers.py`): the callbacks
     are then told of a fold when it is done.
     """
@@ -149,7 +151,9 @@ def validate(
                 measure.tell(budget, number * len(settings) + k + 1)
             if len(measures) == len(settings):
                 done.append(measures)
-            if budget.exhausted:
+            # A setting that misses the goal on the training rows of a fold is not admissible, whatever the others say.
+            none_left = done and not np.logical_and.reduce([[one.met for one in fold] for fold in done]).any()
+            if budget.exhausted or none_left:
                 break
     except KeyboardInterrupt:
         budget.interrupted = True

@@ -44,7 +44,8 @@ def tradeoff_path(
 
     A `RateConstrainedClassifier` starts each from its neighbour's solution; a `GoalReduction` or a
     `GoalThresholdClassifier` is fitted anew at each value, and each point gets the best of all models that met its
-    bound or a stricter one.
+    bound or a stricter one. Its training measures are of the rows that its thresholds were judged by: cross-fitted
+    where the estimator is, held out where a confidence is asked for.
 
     Parameters
     ----------
