@@ -3,6 +3,7 @@
 import difflib
 import functools
 import html
+import re
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import is_dataclass
@@ -47,13 +48,19 @@ def folded(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
-def is_iso_time(text: str) -> bool:
-    """Whether a text reads as a day, with or without a time, as ISO 8601 writes it."""
+def time_of(text: str) -> datetime | None:
+    """The day of a text, and its time of day if it has one: 2024-01-31 and all else of ISO 8601, or 31.01.2024.
+
+    Dots stand behind a day that comes first wherever they are written; of 1/2/2024 nobody knows. None for other texts.
+    """
+    dotted = re.fullmatch(r"(\d{1,2})\.(\d{1,2})\.(\d{4})(.*)", text)
+    if dotted is not None:
+        day, month, year, time = dotted.groups()
+        text = f"{year}-{month:0>2}-{day:0>2}{time}"
     try:
-        datetime.fromisoformat(text)
+        return datetime.fromisoformat(text)
     except ValueError:
-        return False
-    return True
+        return None
 
 
 def close_match(wanted: object, present: Sequence[object], *, cutoff: float = 0.6) -> str:

@@ -168,15 +168,15 @@ def test_months_and_weekdays_of_dates_are_features_where_they_are_asked_for(numb
 
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "pyarrow"])
 def test_texts_of_days_are_dates_where_they_are_asked_for(make):
-    texts = ["2024-01-31", None, "2024-02-01 12:00", "2024-02-01T14:00:00+02:00"]
+    texts = ["31.1.2024", None, "01.02.2024 12:00", "2024-02-01T14:00:00+02:00"]
     step = TablePreprocessor(dates=["opened"]).fit(make({"opened": texts}))
     days = pd.Series(["2024-01-31", None, *2 * ["2024-02-01 12:00"]])
     wanted = step.transform(pd.DataFrame({"opened": pd.to_datetime(days, format="ISO8601")}))
     assert np.array_equal(step.transform(make({"opened": texts})).toarray(), wanted.toarray())
-    said = r"column 'opened' is to hold dates and holds '31.01.2024' in row 2. Write days as 2024-01-31, and leave"
+    said = r"column 'opened' is to hold dates and holds '31/01/2024' in row 2. Write days as 2024-01-31 or 31.01.2024, and leave"
     for use in (step.transform, TablePreprocessor(dates=["opened"]).fit):
         with pytest.raises(DataError, match=said):
-            use(make({"opened": ["2024-01-31", None, "31.01.2024"]}))
+            use(make({"opened": ["2024-01-31", None, "31/01/2024"]}))
 
 
 def test_a_step_that_was_saved_before_dates_had_parts_still_transforms():

@@ -21,6 +21,7 @@ import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 
+from widemargin._text import time_of
 from widemargin._typing import Table
 from widemargin.exceptions import DataError, TableWarning
 
@@ -244,21 +245,20 @@ def _holds_dates(column: Column) -> bool:
 
 
 def _with_days(column: Column) -> Column:
-    """A column that is to hold days or times, read where they are texts as ISO 8601 writes them."""
+    """A column that is to hold days or times, read where they are texts (see `time_of`)."""
     texts = column.drop_nulls().to_list() if column.dtype in (nw.String, nw.Object) else []
     if not texts or not all(isinstance(text, str) for text in texts):
         return column
     nulls = column.is_null().to_list()
     times: list[datetime | None] = []
     for row, (text, null) in enumerate(zip(column.to_list(), nulls, strict=True)):
-        try:
-            time = None if null else datetime.fromisoformat(text)
-        except ValueError:
+        time = None if null else time_of(text)
+        if time is None and not null:
             raise DataError(
                 f"column {column.name!r} is to hold dates and holds {_shown(text)} in row {row}. Write days as "
-                "2024-01-31, and leave cells without one empty",
+                "2024-01-31 or 31.01.2024, and leave cells without one empty",
                 row=row,
-            ) from None
+            )
         times.append(time if time is None or time.tzinfo is None else time.astimezone(UTC).replace(tzinfo=None))
     return nw.new_series(column.name, times, nw.Datetime("us"), backend=column.implementation)
 

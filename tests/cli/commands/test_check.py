@@ -168,7 +168,7 @@ def test_columns_that_are_no_features_are_warned_of(project, capsys):
     columns = people()
     columns["constant"] = [7] * 600
     columns["income.gross"] = [f'"{1000 + row % 40:,}.50"' for row in range(600)]
-    columns["since"] = [f"{1 + row % 7:02d}.03.2024" for row in range(600)]
+    columns["since"] = [f"{1 + row % 7:02d}/03/2024" for row in range(600)]
     columns["client_id"] = list(np.random.default_rng(0).permutation(10**6)[:600])
     columns["row"] = list(range(600))
     columns[""] = list(np.random.default_rng(1).permutation(600))
@@ -177,7 +177,7 @@ def test_columns_that_are_no_features_are_warned_of(project, capsys):
     text = warned(project, capsys, columns)
     assert "feature 'constant' has the same value in all 400 rows" in text
     assert "feature 'income.gross' holds numbers written as texts, such as 1,001.50: write digits" in text
-    assert "feature 'since' holds days such as 02.03.2024: write them as 2024-01-31 and name it in data.dates" in text
+    assert "feature 'since' holds days such as 02/03/2024: write them as 2024-01-31 and name it in data.dates" in text
     assert "feature 'client_id' has 400 distinct values in 400 rows and looks like an identifier" in text
     assert "feature 'row' has 400 distinct values in 400 rows and looks like an identifier" in text
     assert "feature '' has 400 distinct values in 400 rows and looks like an identifier" in text

@@ -355,7 +355,7 @@ def test_numbers_and_days_in_other_spellings_are_told_and_not_taken_for_words(sa
 @pytest.mark.parametrize(
     ("others", "said"),
     [([], "holds days or times: name it in data.dates"),
-     (["n/a!", "31.12.2023"], "holds days as 2024-01-31 beside 'n/a!', '31.12.2023': write these in the same way")],
+     (["n/a!", "31/12/2023"], "holds days as 2024-01-31 beside 'n/a!', '31/12/2023': write these in the same way")],
 )  # fmt: skip
 def test_texts_of_days_are_told_with_those_that_are_none(others, said):
     days = [f"2020-{1 + row % 12:02d}-{1 + row % 28:02d}" for row in range(150)]
@@ -718,7 +718,7 @@ def test_decimal_commas_words_among_numbers_and_days(tmp_path, capsys):
             (datetime.date(2024, 1, 1) + datetime.timedelta(int(days))).isoformat()
             for days in rng.integers(0, 300, 600)
         ],
-        "until": ["31.01.2024", "01.02.2024"] * 300,
+        "until": ["31/01/2024", "01/02/2024"] * 300,
     }
     lines = [
         ";".join("" if value is None else str(value) for value in row) for row in zip(*columns.values(), strict=True)
@@ -729,7 +729,7 @@ def test_decimal_commas_words_among_numbers_and_days(tmp_path, capsys):
     assert goals.data.csv == {"words": (), "separator": ";", "decimal": ",", "missing": ("n/a!",)}
     assert {"rate", "income_before"} <= {*content["features"]}
     assert "name it in data.dates" in content["ignore"]["since"]
-    assert "such as 31.01.2024: write them as 2024-01-31" in content["ignore"]["until"]
+    assert "such as 31/01/2024: write them as 2024-01-31" in content["ignore"]["until"]
     text = (tmp_path / "goals.toml").read_text()
     text = text.replace('"since", ', "", 1).replace(
         "ignore = [", 'dates = ["since"]\ndate_parts = ["weekday"]\nignore = ['

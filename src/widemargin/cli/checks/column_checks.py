@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from widemargin._text import folded, is_iso_time, listing
+from widemargin._text import folded, listing, time_of
 from widemargin._typing import Ints
 from widemargin.cli.checks.findings import Findings
 from widemargin.cli.tables.column_roles import feature_columns
@@ -212,10 +212,14 @@ def written_days(column: pa.ChunkedArray) -> str:
     if not first or not all(map(pattern.fullmatch, first)):
         return ""
     learn = "name it in data.dates to learn from it"
-    others = [str(value) for value in pc.unique(column.drop_null()).to_pylist() if not (is_text and is_iso_time(value))]
+    others = [
+        str(value)
+        for value in pc.unique(column.drop_null()).to_pylist()
+        if not (is_text and time_of(value) is not None)
+    ]
     if not others:
         return f"holds days or times: {learn}"
-    if is_text and any(map(is_iso_time, first)):
+    if is_text and any(map(time_of, first)):
         return (
             f"holds days as 2024-01-31 beside {listing(others, 3)}: write these in the same way, or name them in "
             f"data.missing, and {learn}"
