@@ -48,7 +48,8 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     words : sequence of str, default=()
         Number columns to be read as words (codes without an order).
     dates : sequence of str, default=()
-        Columns of days or times, or of texts such as `2024-01-31` or `31.01.2024`, to be read as numbers of days since 1970.
+        Columns of days or times, or of texts such as `2024-01-31` or `31.01.2024`, to be read as numbers of days since
+        1970.
     date_parts : sequence of {"month", "weekday"}, default=()
         Further columns of dates: a 0/1 column for each month of the year, or day of the week. Of a missing date none is
         set.

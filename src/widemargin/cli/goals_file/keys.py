@@ -273,7 +273,7 @@ class DataSection:
                                                   default=())  # fmt: skip
     ignore: tuple[str, ...] = _key(TEXTS, "columns that nobody uses", default=())
     words: tuple[str, ...] = _key(TEXTS, "columns to treat as words although they hold numbers (codes)", default=())
-    dates: tuple[str, ...] = _key(TEXTS, "columns of days (2024-01-31, 31.01.2024) or times to learn from, as numbers of days",
+    dates: tuple[str, ...] = _key(TEXTS, "columns of days (2024-01-31, 31.01.2024) or times, as numbers of days",
                                   default=())  # fmt: skip
     date_parts: tuple[Literal["month", "weekday"], ...] = _key(
         PARTS, "what else becomes of data.dates: a feature a month, or weekday", default=()
