@@ -39,7 +39,7 @@ def choose_threshold(tied: TiedGoal, scores: Sequence[Floats], natural: float, m
         objective; else the one of smallest summed violation. A ratio with denominator zero meets nothing.
     """
     z, weight, cell, _ = used_rows(tied, scores)
-    apart = _apart(z, natural) - natural
+    apart = told_apart(z, natural) - natural
     best = best_threshold(apart, weight, cell, *tightened_goal(tied, margins), tied.cell_weight)
     return replace(best, threshold=between(z, best.n_positive, natural))
 
@@ -54,19 +54,25 @@ def used_rows(tied: TiedGoal, scores: Sequence[Floats]) -> tuple[Floats, Floats,
     return z, weight, cell, used
 
 
-def _apart(z: Floats, natural: float) -> Floats:
+def told_apart(z: Floats, natural: float, low: float = 0.01) -> Floats:
     """Scores, in their order, of which all that differ by more than rounding differ by more than a sweep asks for.
 
     A sweep puts no threshold between scores that are closer than 1e-12 of the largest. Probabilities near 0, such as
-    those of naive Bayes models, are as exact as they are small: they are taken by their logarithms there.
+    those of naive Bayes models, are as exact as they are small: below `low` they are taken by their logarithms.
     """
     if abs(natural) != 0.5:  # not probabilities
         return z
-    share, from_log = z / (2.0 * natural), 0.01
-    low = share < from_log
-    apart = share.copy()
-    apart[low] = from_log * (1.0 + np.log(np.maximum(share[low], np.finfo(float).smallest_subnormal) / from_log))
-    return np.asarray(2.0 * natural * apart)
+    share = z / (2.0 * natural)
+    logarithm = np.log(np.maximum(share, np.finfo(float).smallest_subnormal) / low)
+    return np.asarray(2.0 * natural * np.where(share < low, low * (1.0 + logarithm), share))
+
+
+def told_back(apart: Floats, natural: float, low: float = 0.01) -> Floats:
+    """The scores that `told_apart` made these of."""
+    if abs(natural) != 0.5:
+        return apart
+    share = apart / (2.0 * natural)
+    return np.asarray(2.0 * natural * np.where(share < low, low * np.exp(np.minimum(share / low - 1.0, 0.0)), share))
 
 
 def candidates_of(
@@ -75,7 +81,7 @@ def candidates_of(
 ) -> Candidates:  # fmt: skip
     """Every threshold of each group, for linear programmes and searches; parameters as of `best_rule`."""
     z, weight, cell, used = used_rows(tied, scores)
-    z, number = _apart(z, natural), np.concatenate(list(group))[used]
+    z, number = told_apart(z, natural), np.concatenate(list(group))[used]
     return Candidates(
         z, weight, cell, number, n_groups, *tightened_goal(tied, margins, for_lp=True), tied.cell_weight
     )  # fmt: skip
