@@ -1,11 +1,13 @@
 """Rows of a kernel matrix: the cache gives what is computed, and the counter counts what a function is asked for."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
+from sklearn.metrics.pairwise import pairwise_kernels, polynomial_kernel, rbf_kernel
 
 from widemargin.exceptions import KernelError
 from widemargin.kernels.functions import Kernel
@@ -107,6 +109,21 @@ def test_the_whole_matrix_is_symmetric_to_the_bit(dtype):
     np.testing.assert_array_equal(K, K.T)
     np.testing.assert_array_equal(np.diagonal(K), 1.0)
     assert made.evaluations < 0.95 * 300 * 300
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_powers_on_their_way_into_the_cache_take_little_memory(packed):
+    X = (rows(3000, 20) > 1.5).astype(float) if packed else rows(3000, 4)
+    made = KernelRows(Kernel("poly", 0.3, 7, 1.0), X)
+    assert (made._rows.packed is not None) is packed
+    made.cache()[0].fill(0.0)
+    tracemalloc.start()
+    try:
+        made.cached(np.arange(400))
+        assert tracemalloc.get_traced_memory()[1] < 400 * 3000 * 8 / 4
+    finally:
+        tracemalloc.stop()
+    np.testing.assert_allclose(made.cached(np.arange(2))[0][0], polynomial_kernel(X[:1], X, 7, 0.3, 1.0)[0])
 
 
 @pytest.mark.parametrize("sparse", [False, True])

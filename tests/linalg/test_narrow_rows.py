@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 
+from widemargin.exceptions import KernelError
 from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import KernelRows
 from widemargin.linalg.powers import fill_row, power_of_two
@@ -23,13 +24,24 @@ def test_powers_are_right_to_the_last_digits(kind, lowest, right):
 @pytest.mark.parametrize("d", [1, 4, 7])
 def test_rows_are_those_of_the_kernel(kind, d):
     X = np.random.default_rng(0).normal(size=(700, d))
-    for kernel, values in ((Kernel("rbf", 0.3), rbf_kernel(X, gamma=0.3)), (Kernel("linear"), X @ X.T)):
+    cubes = polynomial_kernel(X, degree=3, gamma=0.3, coef0=0.5)
+    for kernel, values in (
+        (Kernel("rbf", 0.3), rbf_kernel(X, gamma=0.3)),
+        (Kernel("linear"), X @ X.T),
+        (Kernel("poly", 0.3, 3, 0.5), cubes),
+    ):
         narrow, row, sums = KernelRows(kernel, X).narrow(), np.empty(700, kind), np.empty(512)
         for run in (fill_row, fill_row.py_func)[: 1 + (d == 1)]:
             run(*narrow, 3, row, sums)
             np.testing.assert_allclose(row, values[3], rtol=1e-6 if kind == np.float32 else 1e-12, atol=1e-12)
-    assert KernelRows(Kernel("poly", 0.3, 2), X).narrow() is None
+    for other in (Kernel("sigmoid", 0.3), Kernel("poly", 0.3, 2, -1.0), Kernel("poly", 0.3, 2.5, 1.0)):
+        assert KernelRows(other, X).narrow() is None
     assert KernelRows(Kernel("rbf", 0.3), np.zeros((1000, 300))).narrow() is None
+
+
+def test_powers_that_overflow_are_an_error():
+    with pytest.raises(KernelError, match="not finite"):
+        KernelRows(Kernel("poly", 1.0, 9), np.full((20, 2), 1e30)).narrow()
 
 
 def test_one_pass_tells_what_is_not_symmetric():

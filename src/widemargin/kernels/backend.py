@@ -399,7 +399,11 @@ def fill_packed(kernel: Kernel, left: Placed, right: Placed, out: Reals, rows: I
     if not fill(right.packed, left.listed(right.packed), squares, -kernel.gamma * LOG2_E, *ends, out, rows):
         return False
     if squares is None:
-        out[rows] = _finish(np, kernel, out[rows])
+        # A few rows at a time: the powers of all of them would be memory that is new, which is slow.
+        height = max(1, (1 << 15) // len(right))
+        for low in range(0, len(rows), height):
+            some = rows[low : low + height]
+            out[some] = _finish(np, kernel, out[some])
     return True
 
 

@@ -90,6 +90,9 @@ class KernelRows:
     at_once = 1 << 20
     """Values of a block that is kept only until it is used: 8 MB stay in the caches of most processors."""
 
+    tile = 1 << 15
+    """Values of a block of polynomials, whose powers each take memory that is new: 256 kB are at hand."""
+
     sum_height, sum_width, sum_least = 256, 1024, 256
     """Rows and columns of a block whose values are summed at once: memory that is new is slow. Where threads would be
     without work a block has fewer columns, at least the last number: each value then takes up to a third longer."""
@@ -254,8 +257,13 @@ class KernelRows:
         """What compiled loops need to compute rows by themselves; None where that would take them longer than BLAS."""
         if not self.are_narrow(self.n_rows):
             return None
-        columns = np.array(self._rows.X.T, np.float64, order="C")
-        return NarrowRows(columns, self.kernel.gamma if self.kernel.name == "rbf" else 0.0)
+        columns, kernel = np.array(self._rows.X.T, np.float64, order="C"), self.kernel
+        if kernel.name != "poly":
+            return NarrowRows(columns, kernel.gamma if kernel.name == "rbf" else 0.0)
+        self.diagonal()  # no value is larger: one that is not finite is an error here
+        # A column more is the constant of the inner products, so that the values are powers of these.
+        constant = np.full((1, self.n_rows), kernel.coef0**0.5)
+        return NarrowRows(np.concatenate((kernel.gamma**0.5 * columns, constant)), -kernel.degree)
 
     def features(self) -> Floats | None:
         """The rows themselves of a linear kernel, dense and in double precision; None of another kernel."""
@@ -266,8 +274,12 @@ class KernelRows:
 
     def are_narrow(self, n_rows: int) -> bool:
         """Whether so many of the rows are `narrow`."""
-        known = self.kernel.name in ("rbf", "linear") and type(self._backend) is NumpyBackend
-        return known and n_rows * self._X.shape[1] <= self.by_loops and isinstance(self._rows.X, np.ndarray)
+        kernel, limit = self.kernel, self.by_loops
+        known = kernel.name in ("rbf", "linear")
+        if kernel.name == "poly":  # by products, which high powers have too many of; of wide rows BLAS is as fast
+            known, limit = kernel.coef0 >= 0.0 and kernel.degree in range(1, 10), limit // 2
+        known &= type(self._backend) is NumpyBackend
+        return known and n_rows * self._X.shape[1] <= limit and isinstance(self._rows.X, np.ndarray)
 
     def tiles(self, rows: Ints, dtype: npt.DTypeLike = np.float32, reach: float = 22.0) -> "Tiles":
         """Some of the rows in spatial order, for a Gaussian kernel on few dense columns; see `Tiles`.
@@ -370,7 +382,8 @@ class KernelRows:
         if self._given is None and fill_packed(self.kernel, self._rows[rows], self._rows, self._buffer, places):
             self._count.evaluations += rows.shape[0] * self.n_rows
             return
-        width = max(1, min(2048, self.at_once // rows.shape[0]))
+        in_tiles = self.kernel.name == "poly" and type(self._backend) is NumpyBackend
+        width = max(1, min(2048, (self.tile if in_tiles else self.at_once) // rows.shape[0]))
         few = None if self._given is not None else self._rows[rows]
 
         def part(first: int, last: int) -> None:

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from sklearn.datasets import load_digits, load_wine
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
 
 from widemargin import KernelPerceptron, KernelSVC, SBPClassifier
 from widemargin.exceptions import KernelWarning, MarginConvergenceWarning
@@ -132,3 +133,13 @@ def test_rows_far_from_the_origin_are_parted_by_their_differences(solver, kind):
     falls = ((signs > 0) & (alpha > 0.0)) | ((signs < 0) & (alpha < 1.0))
     violation = (signs - scores)[rises].max() - (signs - scores)[falls].min()
     assert violation <= svc.violation_ + 1e-9 <= 1e-3 + 1e-9
+
+
+def test_polynomials_of_short_rows_are_computed_where_steps_ask_for_them():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1200, 5))
+    y = X[:, 0] + X[:, 1] ** 2 + 0.1 * rng.normal(size=1200) > 0.5
+    options = {"kernel": "poly", "degree": 2, "coef0": 1.0, "C": 10.0}
+    svc, other = KernelSVC(**options, tol=1e-4).fit(X, y), SVC(**options, tol=1e-4).fit(X, y)
+    assert svc.evaluations_ < 0.25 * 1200**2
+    np.testing.assert_allclose(svc.decision_function(X), other.decision_function(X), atol=0.02, rtol=2e-3)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
 
 import widemargin as wm
 from widemargin.diagnostics import AuditBlock, audit_stream
@@ -301,3 +302,21 @@ def test_refusals():
         wm.audit([0, 1], "subject to margin_quantile(0.1) >= 0", y=[0, 1])
     with pytest.raises(DataError, match="about scores"):
         wm.RateConstrainedClassifier("subject to margin_quantile(0.1) >= 0").fit(X, y)
+
+
+def test_rows_of_small_probabilities_are_told_apart():
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], 200)
+    X = np.repeat(rng.normal(size=(400, 1)) + y[:, None], 100, axis=1)  # naive Bayes counts it a hundred times
+    model = GaussianNB().fit(X, y)
+    share = model.predict_proba(X)[:, 1]
+    goal = "minimize abstention_rate()\nsubject to selective_error() <= 0.15"
+    clf = wm.GoalThresholdClassifier(model, goal, cv="prefit", abstain="unsure").fit(X, y)
+    best = 1.0
+    for below in np.append(np.unique(share[share <= 0.5]), -1.0):
+        for above in np.append(np.unique(share[share > 0.5]), 2.0):
+            decided = (share <= below) | (share >= above)
+            if decided.any() and np.mean((share > 0.5)[decided] != y[decided]) <= 0.15:
+                best = min(best, 1.0 - decided.mean())
+    assert clf.goal_report_.objective == pytest.approx(best, abs=1e-12)
+    assert np.mean(clf.predict(X) == "unsure") == pytest.approx(best, abs=1e-12)

@@ -16,6 +16,7 @@ from scipy.stats import binom
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_validate
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -376,3 +377,28 @@ def test_ratios_are_defined_and_met(options, seed):
     with pytest.raises(InfeasibleGoalError, match="can be shown to meet"):
         clf.set_params(confidence=0.95).fit(X, y, populations=table)
     assert share[y == 1].sum() >= 0.5 * share.sum() - 1e-6
+
+
+@pytest.mark.parametrize("pos_label", [0, 1])
+@pytest.mark.parametrize("options", [{}, {"per_population": "g"}, {"per_population": "g", "randomize": True}], ids=str)
+def test_small_probabilities_are_told_apart(options, pos_label):
+    # Naive Bayes counts what the columns share as often as there are columns: hundreds of shares are below 1e-12.
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], [400, 200])
+    X = np.repeat(rng.normal(size=(600, 1)) + y[:, None], 100, axis=1)
+    model, table = GaussianNB().fit(X, y), pd.DataFrame({"g": rng.choice(["a", "b"], 600)})
+    share = model.predict_proba(X)[:, 1]
+    assert (share < 1e-12).sum() > 200
+    goal = "minimize positive_rate()\nsubject to recall() >= 0.95"
+    if pos_label == 0:
+        goal = "minimize positive_rate()\nsubject to recall() >= 0.5"
+    sign = 1.0 if pos_label == 1 else -1.0
+    clf = GoalThresholdClassifier(model, goal, cv="prefit", pos_label=pos_label, **options).fit(X, y, populations=table)
+    floor = 0.95 if pos_label == 1 else 0.5
+    best = min(
+        np.mean(called)
+        for cut in np.append(np.unique(sign * share), -2.0)
+        if (called := sign * share > cut)[y == pos_label].mean() >= floor
+    )
+    reached = clf.goal_report_.ramp_objective if "randomize" in options else clf.goal_report_.objective
+    assert reached <= best + 1e-12

@@ -212,11 +212,7 @@ def written_days(column: pa.ChunkedArray) -> str:
     if not first or not all(map(pattern.fullmatch, first)):
         return ""
     learn = "name it in data.dates to learn from it"
-    others = [
-        str(value)
-        for value in pc.unique(column.drop_null()).to_pylist()
-        if not (is_text and time_of(value) is not None)
-    ]
+    others = [str(value) for value in pc.unique(column.drop_null()).to_pylist() if not (is_text and time_of(value))]
     if not others:
         return f"holds days or times: {learn}"
     if is_text and any(map(time_of, first)):

@@ -181,8 +181,10 @@ def train(training: Training, parts: tuple[Split, ...], budget: Budget) -> list[
         stored = size <= WorkingSetOptions.size or (len(parts) > 1 and not pairs) or not training.positive
     else:
         stored = len(parts) > 1 and training.solver != "spatial-dual"
-    # Steps along pairs of all rows ask for few of narrow ones, and compute them where they are wanted.
+    # Steps along pairs of all rows ask for few of narrow ones, and compute them where they are wanted. All polynomials
+    # of one working set take BLAS less time than those that are wanted take a loop.
     by_need = training.rows.are_narrow(size) and training.fit_intercept and training.solver in ("auto", "dual")
+    by_need &= training.rows.kernel.name != "poly" or size > WorkingSetOptions.size
     stored &= not by_features and (not by_need or (len(parts) > 1 and not pairs))
     # Beside the matrix of a pair the values within every class are kept, for its other pairs.
     values = size * size + (int(counts @ counts) if pairs else 0)

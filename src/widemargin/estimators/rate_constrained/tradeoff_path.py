@@ -119,26 +119,7 @@ def tradeoff_path(
     >>> path.model(2).predict(X[:2]).shape
     (2,)
     """
-    if isinstance(classifier, ThresholdedModel):
-        if pieces != 1 or workers is not None or resume is not None:
-            raise CapabilityError(
-                f"pieces, workers and resume are for a RateConstrainedClassifier; leave them out. A "
-                f"{type(classifier).__name__} is fitted anew at every value, with the n_jobs that it has."
-            )
-    elif not isinstance(classifier, RateConstrainedClassifier):
-        raise CapabilityError(
-            f"classifier is a {type(classifier).__name__}; a path is trained by a RateConstrainedClassifier, a "
-            "GoalReduction or a GoalThresholdClassifier."
-        )
-    elif classifier.calibration is not None:
-        raise CapabilityError(
-            f'calibration="{classifier.calibration}" holds rows out of every fit; set calibration=None for the path, '
-            "and calibrate the model that you choose."
-        )
-    elif classifier.kernel == "precomputed":
-        raise CapabilityError(
-            "kernel='precomputed' holds no kernel values of held-out rows; give the kernel by name or as a function."
-        )
+    _refuse_what_no_path_takes(classifier, at_once=pieces != 1 or workers is not None or resume is not None)
     classifier._validate_params()
     levels = np.asarray(list(values), dtype=np.float64)
     if levels.ndim != 1 or not len(levels) or not np.isfinite(levels).all():
@@ -182,6 +163,30 @@ def tradeoff_path(
         deadline, parts = Deadline.after(sweep.budget.left), np.array_split(np.arange(len(levels)), pieces)
         train = partial(_train_piece, classifier._unwatched(), training, held, goals, levels, place, deadline)
         return sweep.run(side_by_side(train, parts, workers, n_jobs=classifier.n_jobs))
+
+
+def _refuse_what_no_path_takes(classifier: object, *, at_once: bool) -> None:
+    """Raise a CapabilityError for other classifiers, and for what one cannot do (`at_once`: pieces, workers, resume)."""
+    if isinstance(classifier, ThresholdedModel):
+        if at_once:
+            raise CapabilityError(
+                f"pieces, workers and resume are for a RateConstrainedClassifier; leave them out. A "
+                f"{type(classifier).__name__} is fitted anew at every value, with the n_jobs that it has."
+            )
+    elif not isinstance(classifier, RateConstrainedClassifier):
+        raise CapabilityError(
+            f"classifier is a {type(classifier).__name__}; a path is trained by a RateConstrainedClassifier, a "
+            "GoalReduction or a GoalThresholdClassifier."
+        )
+    elif classifier.calibration is not None:
+        raise CapabilityError(
+            f'calibration="{classifier.calibration}" holds rows out of every fit; set calibration=None for the path, '
+            "and calibrate the model that you choose."
+        )
+    elif classifier.kernel == "precomputed":
+        raise CapabilityError(
+            "kernel='precomputed' holds no kernel values of held-out rows; give the kernel by name or as a function."
+        )
 
 
 def _train_piece(

@@ -30,7 +30,7 @@ from widemargin.estimators.thresholds.guarantee import (
     ways,
 )
 from widemargin.estimators.thresholds.predicted_groups import best_mixed_thresholds, group_shares, learn_groups
-from widemargin.estimators.thresholds.rule import Rule, constant_rule
+from widemargin.estimators.thresholds.rule import Rule, constant_rule, told_apart, told_back
 from widemargin.estimators.thresholds.scored_rows import ScoredRows
 from widemargin.estimators.thresholds.scores import (
     FOLDS,
@@ -388,13 +388,13 @@ class GoalThresholdClassifier(ThresholdedModel):
             group, n_groups = [np.zeros(len(z), np.int64) for z in of_sources], 1
         if self._several():
             return ScoredRows(tied, of_sources, group, n_groups, 0.0)
+        direction, own = self._direction(), self._natural()
         if not self._abstains():
-            direction = self._direction()
-            return ScoredRows(tied, [direction * z for z in of_sources], group, n_groups, direction * self._natural())
+            return ScoredRows(tied, [direction * z for z in of_sources], group, n_groups, direction * own)
         # A row is decided where its score is far enough from the scorer's own threshold. Either side of that has a
         # threshold of its own on the distance, so sides are groups to the search, and "positive" means decided.
-        sides = [2 * number + (z > self._natural()) for number, z in zip(group, of_sources, strict=True)]
-        return ScoredRows(tied, [np.abs(z - self._natural()) for z in of_sources], sides, 2 * n_groups, -1.0)
+        sides = [2 * number + (z > own) for number, z in zip(group, of_sources, strict=True)]
+        return ScoredRows(tied, [np.abs(told_apart(z, own) - own) for z in of_sources], sides, 2 * n_groups, -1.0)
 
     def _fit_by_estimate(self, rows: ScoredRows, crossed: Rows | None) -> None:
         """The best rule on the validation rows: all rows, `crossed`, where their scores are cross-validated."""
@@ -525,7 +525,7 @@ class GoalThresholdClassifier(ThresholdedModel):
             below, above = np.maximum(rule.medians.reshape(-1, 2), 0.0).T
             # `predict` decides a row whose score is at most the first threshold, while a rule decides where a distance
             # is larger than its threshold: the next smaller number makes both the same.
-            edges = np.column_stack([self._natural() - below, self._natural() + above])
+            edges = told_back(np.column_stack([self._natural() - below, self._natural() + above]), self._natural())
             edges[below > 0.0, 0] = np.nextafter(edges[below > 0.0, 0], -np.inf)
             self.threshold_ = medians = edges if self.groups_ else edges[0]
         positive = [z > rule.medians[numbers] for z, numbers in zip(rows.scores, rows.group, strict=True)]

@@ -39,7 +39,8 @@ def choose_threshold(tied: TiedGoal, scores: Sequence[Floats], natural: float, m
         objective; else the one of smallest summed violation. A ratio with denominator zero meets nothing.
     """
     z, weight, cell, _ = used_rows(tied, scores)
-    best = best_threshold(z - natural, weight, cell, *tightened_goal(tied, margins), tied.cell_weight)
+    apart = told_apart(z, natural) - natural
+    best = best_threshold(apart, weight, cell, *tightened_goal(tied, margins), tied.cell_weight)
     return replace(best, threshold=between(z, best.n_positive, natural))
 
 
@@ -53,12 +54,34 @@ def used_rows(tied: TiedGoal, scores: Sequence[Floats]) -> tuple[Floats, Floats,
     return z, weight, cell, used
 
 
+def told_apart(z: Floats, natural: float, low: float = 0.01) -> Floats:
+    """Scores, in their order, of which all that differ by more than rounding differ by more than a sweep asks for.
+
+    A sweep puts no threshold between scores that are closer than 1e-12 of the largest. Probabilities near 0, such as
+    those of naive Bayes models, are as exact as they are small: below `low` they are taken by their logarithms.
+    """
+    if abs(natural) != 0.5:  # not probabilities
+        return z
+    share = z / (2.0 * natural)
+    logarithm = np.log(np.maximum(share, np.finfo(float).smallest_subnormal) / low)
+    return np.asarray(2.0 * natural * np.where(share < low, low * (1.0 + logarithm), share))
+
+
+def told_back(apart: Floats, natural: float, low: float = 0.01) -> Floats:
+    """The scores that `told_apart` made these of."""
+    if abs(natural) != 0.5:
+        return apart
+    share = apart / (2.0 * natural)
+    return np.asarray(2.0 * natural * np.where(share < low, low * np.exp(np.minimum(share / low - 1.0, 0.0)), share))
+
+
 def candidates_of(
-    tied: TiedGoal, scores: Sequence[Floats], group: Sequence[Ints], n_groups: int, margins: Floats
-) -> Candidates:
+    tied: TiedGoal, scores: Sequence[Floats], group: Sequence[Ints], n_groups: int, margins: Floats,
+    natural: float = 0.0,
+) -> Candidates:  # fmt: skip
     """Every threshold of each group, for linear programmes and searches; parameters as of `best_rule`."""
     z, weight, cell, used = used_rows(tied, scores)
-    number = np.concatenate(list(group))[used]
+    z, number = told_apart(z, natural), np.concatenate(list(group))[used]
     return Candidates(
         z, weight, cell, number, n_groups, *tightened_goal(tied, margins, for_lp=True), tied.cell_weight
     )  # fmt: skip
@@ -319,7 +342,7 @@ def best_rule(
         choice = choose_threshold(tied, scores, natural, margins)
         one = np.ones((1, 1))
         return Rule(choice.threshold * one, one, choice.met, 0.0 if choice.met else np.nan, not choice.met)
-    candidates = candidates_of(tied, scores, group, n_groups, margins)
+    candidates, z = candidates_of(tied, scores, group, n_groups, margins, natural), used_rows(tied, scores)[0]
     best = best_mixture(candidates) if randomize else best_per_group(candidates)
     probability = best.probability if isinstance(best, Mixture) else np.ones(n_groups)
     met, proved = best.violation == 0.0, isinstance(best, Mixture) or best.proved
@@ -330,7 +353,7 @@ def best_rule(
     width = int(np.bincount(owner, minlength=n_groups).max())
     thresholds, shares = np.zeros((n_groups, width)), np.zeros((n_groups, width))
     for g in range(n_groups):
-        mine, own = np.flatnonzero(owner == g), candidates.scores_of(g)
+        mine, own = np.flatnonzero(owner == g), z[candidates.rows_of(g)]
         values = np.array([between(own, int(candidates.count[k]), natural) for k in best.numbers[mine]])
         order = np.argsort(values)
         thresholds[g, : len(mine)] = values[order]

@@ -331,7 +331,8 @@ class Block:
         narrow = cast(NarrowMatrix, rows).narrow() if hasattr(rows, "narrow") else None
         if narrow is not None:
             (columns, gamma), (buffer, slot, filled) = narrow, cast(NarrowMatrix, rows).cache()
-            diagonal = np.ones(n, kind) if gamma else np.einsum("ij,ij->j", columns, columns).astype(kind)
+            square = np.einsum("ij,ij->j", columns, columns)
+            diagonal = np.ones(n, kind) if gamma > 0.0 else (square ** max(1.0, -gamma)).astype(kind)
         elif isinstance(rows, WholeMatrix):
             columns, gamma, (buffer, slot, filled) = np.empty((0, 0), kind), 0.0, rows.cache()
             diagonal = rows.diagonal().astype(kind)
