@@ -166,7 +166,7 @@ def tradeoff_path(
 
 
 def _refuse_what_no_path_takes(classifier: object, *, at_once: bool) -> None:
-    """Raise a CapabilityError for other classifiers, and for what one cannot do (`at_once`: pieces, workers, resume)."""
+    """Raise a CapabilityError for other classifiers, and for what one cannot do (`at_once`: pieces, workers)."""
     if isinstance(classifier, ThresholdedModel):
         if at_once:
             raise CapabilityError(
