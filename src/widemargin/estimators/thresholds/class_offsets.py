@@ -19,7 +19,7 @@ from widemargin.solvers.thresholds.class_costs import ClassCosts
 from widemargin.solvers.thresholds.offset_search import OPTIONS, OffsetOptions, best_offsets
 
 CERTAIN = 1e-6
-"""Probabilities nearer to 0 or 1 count as this near: trees say 0 and 1, whose odds are infinite."""
+"""Probabilities nearer to 0 or 1 count as hardly nearer: trees say 0 and 1, whose odds are infinite."""
 
 
 def class_scores(estimator: Any, X: Any, classes: npt.NDArray[Any]) -> Floats:
@@ -39,7 +39,7 @@ def class_scores(estimator: Any, X: Any, classes: npt.NDArray[Any]) -> Floats:
     elif hasattr(estimator, "decision_function"):
         found = np.asarray(estimator.decision_function(X), dtype=np.float64)
     elif hasattr(estimator, "predict_proba"):
-        found = np.log(np.clip(np.asarray(estimator.predict_proba(X), dtype=np.float64), CERTAIN, 1.0))
+        found = _flattened(np.log(_possible(np.asarray(estimator.predict_proba(X), np.float64))))
     else:
         raise DataError(f"{name} has neither decision_function nor predict_proba, so there are no scores to move.")
     # Scores of pairs of classes are no scores of classes, though of three classes there are three pairs.
@@ -59,7 +59,21 @@ def log_odds(estimator: Any, X: Any) -> Floats:
     """Scores of two classes on a scale that models share, shape (n,)."""
     scores = raw_scores(estimator, X)
     # Log odds can be averaged, unlike probabilities near 0.
-    return scores if hasattr(estimator, "decision_function") else logit(np.clip(scores, CERTAIN, 1.0 - CERTAIN))
+    return scores if hasattr(estimator, "decision_function") else _flattened(logit(_possible(scores)))
+
+
+def _possible(shares: Floats) -> Floats:
+    """Probabilities, none of them 0 or 1."""
+    return np.clip(shares, np.finfo(np.float64).smallest_subnormal, 1.0 - np.finfo(np.float64).epsneg)
+
+
+def _flattened(logarithms: Floats) -> Floats:
+    """Logarithms of probabilities or odds, those beyond `CERTAIN` at a thousandth of their distance from it.
+
+    In a mean no model that is very sure then outweighs the others, and still tells its rows apart.
+    """
+    near = np.clip(logarithms, np.log(CERTAIN), -np.log(CERTAIN))
+    return np.asarray(near + 1e-3 * (logarithms - near))
 
 
 @dataclass(frozen=True)
