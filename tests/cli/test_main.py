@@ -424,6 +424,19 @@ def test_ctrl_c_before_training_ends_quietly(project, monkeypatch, capsys):
     assert capsys.readouterr().err == "widemargin: interrupted\n"
 
 
+def test_ctrl_c_within_exec_ends_with_the_exit_code(tmp_path):
+    """`python -m` ended by the signal, where Ctrl-C came while a module made a class of a text, as dataclasses do."""
+    (tmp_path / "stopped.py").write_text(
+        "import sys\n"
+        "import widemargin.cli.commands.check as check\n"
+        "from widemargin.cli.main import main\n"
+        "check.run = lambda options: exec('raise KeyboardInterrupt')\n"
+        "sys.exit(main(['check', 'goals.toml']))\n"
+    )
+    done = subprocess.run([sys.executable, "-m", "stopped"], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "widemargin: interrupted\n")
+
+
 def test_ctrl_c_while_training_keeps_the_best_so_far(project, monkeypatch, capsys):
     def interrupt(self, progress):
         raise KeyboardInterrupt

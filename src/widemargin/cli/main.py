@@ -40,6 +40,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         raise
     with _ended_like_ctrl_c():
         code = _run(options)
+    # Python remembers a KeyboardInterrupt that went through `exec` of a text (dataclasses and numba do this), caught or
+    # not, and ends by the signal in place of the exit code; it forgets it with the next text.
+    exec("")
     try:
         finish()
     except WidemarginError as error:
