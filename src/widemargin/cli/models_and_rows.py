@@ -117,6 +117,10 @@ def open_request(goals: GoalsFile, given: Collection[Path | str], options: argpa
     blocks, candidates = _opened(goals, given, options)
     if (abstain := getattr(options, "abstain", None)) is not None:
         for item in candidates:
+            known = [*map(str, item.labels), str(item.abstain)]
+            if not options.predictions and item.classes is not None and abstain not in known:
+                own = "" if item.abstain is None else f", but {item.abstain!r} where nothing is decided"
+                raise DataError(f"--abstain {abstain}: {item.title} never says that{own}. Leave it out")
             # As predictions write it, which need not be a text.
             item.abstain = next((label for label in item.labels if str(label) == abstain), abstain)
     candidates = _in_classes_of_target(goals, blocks, candidates, options)
@@ -161,6 +165,8 @@ def _opened(
         how["words"] = [*words, *([] if options.key is None else [options.key])]
         blocks = TableBlocks(path, **how)
         return blocks, [PredictionsFile(str(name), options.key, blocks.n_rows) for name in given]
+    if getattr(options, "key", None) is not None:
+        raise DataError("--key matches rows of --predictions, and a model is asked about every row. Leave it out")
     blocks = TableBlocks(path, **how)
     features = feature_columns(blocks.names, goals)
     candidates = [load_candidate(Path(name), features=features, trust_code=options.trust_code) for name in given]

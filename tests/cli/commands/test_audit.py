@@ -482,6 +482,12 @@ def test_a_model_or_predictions_that_abstain(made, capsys, tmp_path):
     content, _ = audited(capsys, tmp_path, "--model", tmp_path / "model.skops")
     same_numbers(content, wanted)
     assert content["report"]["groups"] == wanted["groups"]
+    for option, why in (  # what belongs to predictions is not ignored beside a model
+        (("--abstain", "?"), "model.skops never says that, but 'unsure' where nothing is decided"),
+        (("--key", "id"), "--key matches rows of --predictions, and a model is asked about every row"),
+    ):
+        content, _ = audited(capsys, tmp_path, "--model", tmp_path / "model.skops", *option)
+        assert content["exit_code"] == 2 and why in content["error"]
     pd.DataFrame({"prediction": said}).to_csv(tmp_path / "p.csv", index=False)
     content, _ = audited(capsys, tmp_path, "--predictions", tmp_path / "p.csv", "--abstain", "unsure")
     same_numbers(content, wanted)
