@@ -315,6 +315,16 @@ BAD_FOR_TRAINING = {
         1,
         ["the goal cannot be met", "churn", "recall", 'keep this model by [model] on_infeasible = "warn"'],
     ),
+    "goal that no trees meet": (
+        lambda folder: [
+            changed_goals('churn("deployed") <= 0.3', 'churn("deployed") <= 0.001\nsubject to recall() >= 0.99')(
+                folder
+            ),
+            changed_goals("[output]", '[model]\nlearner = "trees"\n[output]')(folder),
+        ],
+        1,
+        ["Loosen one of them, try other features or another [model], or keep"],
+    ),
 }
 
 

@@ -87,6 +87,7 @@ def _run(options: argparse.Namespace) -> int:
         return _failed(options, 130, "; ".join(["interrupted", *map(str, interrupt.args)]))
     except InfeasibleGoalError as error:
         text = str(error).replace('with on_infeasible="warn"', 'by [model] on_infeasible = "warn"')
+        text = text.replace("use a better estimator", "try other features or another [model]")
         return _failed(options, 1, f"the goal cannot be met: {text}")
     except TimeBudgetError as error:
         facts = {"done": error.done, "total": error.total, "kept": error.kept}
