@@ -315,6 +315,16 @@ BAD_FOR_TRAINING = {
         1,
         ["the goal cannot be met", "churn", "recall", 'keep this model by [model] on_infeasible = "warn"'],
     ),
+    "goal that no trees meet": (
+        lambda folder: [
+            changed_goals('churn("deployed") <= 0.3', 'churn("deployed") <= 0.001\nsubject to recall() >= 0.99')(
+                folder
+            ),
+            changed_goals("[output]", '[model]\nlearner = "trees"\n[output]')(folder),
+        ],
+        1,
+        ["Loosen one of them, try other features or another [model], or keep"],
+    ),
 }
 
 
@@ -422,6 +432,19 @@ def test_ctrl_c_before_training_ends_quietly(project, monkeypatch, capsys):
     monkeypatch.setattr("widemargin.cli.commands.train.run", interrupt)
     assert main(["train", "goals.toml"]) == 130
     assert capsys.readouterr().err == "widemargin: interrupted\n"
+
+
+def test_ctrl_c_within_exec_ends_with_the_exit_code(tmp_path):
+    """`python -m` ended by the signal, where Ctrl-C came while a module made a class of a text, as dataclasses do."""
+    (tmp_path / "stopped.py").write_text(
+        "import sys\n"
+        "import widemargin.cli.commands.check as check\n"
+        "from widemargin.cli.main import main\n"
+        "check.run = lambda options: exec('raise KeyboardInterrupt')\n"
+        "sys.exit(main(['check', 'goals.toml']))\n"
+    )
+    done = subprocess.run([sys.executable, "-m", "stopped"], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "widemargin: interrupted\n")
 
 
 def test_ctrl_c_while_training_keeps_the_best_so_far(project, monkeypatch, capsys):

@@ -40,6 +40,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         raise
     with _ended_like_ctrl_c():
         code = _run(options)
+    # Python remembers a KeyboardInterrupt that went through `exec` of a text (dataclasses and numba do this), caught or
+    # not, and ends by the signal in place of the exit code; it forgets it with the next text.
+    exec("")
     try:
         finish()
     except WidemarginError as error:
@@ -84,6 +87,7 @@ def _run(options: argparse.Namespace) -> int:
         return _failed(options, 130, "; ".join(["interrupted", *map(str, interrupt.args)]))
     except InfeasibleGoalError as error:
         text = str(error).replace('with on_infeasible="warn"', 'by [model] on_infeasible = "warn"')
+        text = text.replace("use a better estimator", "try other features or another [model]")
         return _failed(options, 1, f"the goal cannot be met: {text}")
     except TimeBudgetError as error:
         facts = {"done": error.done, "total": error.total, "kept": error.kept}

@@ -8,6 +8,7 @@ they need `--trust-code`.
 import argparse
 import warnings
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -97,6 +98,9 @@ class Request(NamedTuple):
         Which rows of the table: all, train or test.
     columns : set of str or None
         Columns of the table that are looked at; None where that is not known.
+    is_labelled : bool
+        Whether some row of the part has a value of the target, or the table no such column. A target without any value
+        is like a column that is not there: rates without labels are measured all the same.
     """
 
     goals: GoalsFile
@@ -105,11 +109,22 @@ class Request(NamedTuple):
     candidates: list[Candidate]
     part: str
     columns: set[str] | None
+    is_labelled: bool
 
     @property
     def title(self) -> str:
         """The rows in messages and reports."""
         return f"{self.part} rows of {self.blocks.title}"
+
+    @property
+    def needed(self) -> str | None:
+        """The column of which rows without a value are left out."""
+        return self.goals.data.needed if self.is_labelled else None
+
+    def rows(self, block: Block, *, some_labels: bool = False) -> TableRows:
+        """Labels and baselines of rows; no labels where no row asked for has one."""
+        rows = rows_of(block, self.goals, some_labels=some_labels or not self.is_labelled)
+        return rows if self.is_labelled or some_labels else replace(rows, y=None)
 
 
 def open_request(goals: GoalsFile, given: Collection[Path | str], options: argparse.Namespace) -> Request:
@@ -117,6 +132,10 @@ def open_request(goals: GoalsFile, given: Collection[Path | str], options: argpa
     blocks, candidates = _opened(goals, given, options)
     if (abstain := getattr(options, "abstain", None)) is not None:
         for item in candidates:
+            known = [*map(str, item.labels), str(item.abstain)]
+            if not options.predictions and item.classes is not None and abstain not in known:
+                own = "" if item.abstain is None else f", but {item.abstain!r} where nothing is decided"
+                raise DataError(f"--abstain {abstain}: {item.title} never says that{own}. Leave it out")
             # As predictions write it, which need not be a text.
             item.abstain = next((label for label in item.labels if str(label) == abstain), abstain)
     candidates = _in_classes_of_target(goals, blocks, candidates, options)
@@ -143,7 +162,12 @@ def open_request(goals: GoalsFile, given: Collection[Path | str], options: argpa
         columns |= {name for candidate in candidates for name in candidate.features or []}
         columns |= set() if goals.data.weight is None else {goals.data.weight}
         columns |= set() if split is None else {split.column}
-    return Request(goals, goal, blocks, candidates, part, columns)
+    is_labelled, target = True, goals.data.target
+    if target in blocks.names:
+        of_part = [target] if split is None or part == "all" else [target, split.column]
+        parts = blocks.read(of_part, split=split, part=part)
+        is_labelled = any(block.table[target].null_count < len(block.rows) for block in parts)
+    return Request(goals, goal, blocks, candidates, part, columns, is_labelled)
 
 
 def _opened(
@@ -161,6 +185,8 @@ def _opened(
         how["words"] = [*words, *([] if options.key is None else [options.key])]
         blocks = TableBlocks(path, **how)
         return blocks, [PredictionsFile(str(name), options.key, blocks.n_rows) for name in given]
+    if getattr(options, "key", None) is not None:
+        raise DataError("--key matches rows of --predictions, and a model is asked about every row. Leave it out")
     blocks = TableBlocks(path, **how)
     features = feature_columns(blocks.names, goals)
     candidates = [load_candidate(Path(name), features=features, trust_code=options.trust_code) for name in given]
@@ -267,9 +293,9 @@ def audited_rows(
     some, seen, what = False, set[Any](), f"rows of {blocks.title}"
     deadline = deadline or Deadline(None, NO_VERDICT)
     deadline.check(0, blocks.n_rows, what)
-    needed = None if some_labels else goals.data.needed
+    needed = None if some_labels else request.needed
     for block in blocks.read(request.columns, split=split, part=request.part, needed=needed):
-        some, rows = True, rows_of(block, goals, some_labels=some_labels)
+        some, rows = True, request.rows(block, some_labels=some_labels)
         if rows.y is not None:
             seen |= {label for label in rows.y.tolist() if label is not None}
             if len(seen) > 2 and goals.data.positive is not None:
@@ -281,7 +307,8 @@ def audited_rows(
         cure = "Correct the value, or choose other rows by --rows all|train|test"
         split_rows(first, split, blocks.title, wanted=[request.part], cure=cure)
     if not some:
-        raise DataError(f"{blocks.title}: no row asked for has a value of the target {needed!r}. Give rows with one")
+        target = goals.data.target
+        raise DataError(f"{blocks.title}: no row asked for has a value of the target {target!r}. Give rows with one")
 
 
 def unlabelled_rows(request: Request) -> int:

@@ -34,6 +34,8 @@ _OF_SPACES = ("coef_", "dual_coef_", "feature_map_", "gamma_", "support_", "supp
 class FeatureMap(Protocol):
     """A transformer of scikit-learn whose features have inner products near the kernel's values."""
 
+    n_components: int
+
     def fit(self, X: Matrix) -> object:
         """Draw or choose what the features are made of."""
         ...
@@ -74,6 +76,10 @@ class ColumnSpace:
         """Rows as the solvers take them; the first matrix holds the training rows."""
         return matrices
 
+    def explicit(self, matrices: Sequence[Matrix]) -> Sequence[Matrix] | None:
+        """Features in which the fitted model is linear, or nearly so; None where the space knows none."""
+        return matrices
+
     def attributes(self, w: Floats) -> dict[str, object]:
         """Fitted attributes for weights of the features, shape (n_problems, n_features)."""
         return {"coef_": w}
@@ -109,6 +115,12 @@ class MappedSpace(ColumnSpace):
             self.feature_map.fit(first if self.used is None else first[self.used])
         return [np.ascontiguousarray(self.feature_map.transform(X)) for X in matrices]
 
+    def explicit(self, matrices: Sequence[Matrix]) -> Sequence[Matrix] | None:
+        """Mapped rows, by the map as it is; None where they would take more than 160 MB."""
+        if sum(X.shape[0] for X in matrices) * self.feature_map.n_components > 2e7:
+            return None
+        return [self.feature_map.transform(X) for X in matrices]
+
     def attributes(self, w: Floats) -> dict[str, object]:
         """Fitted attributes; `coef_` has one number for each feature of the map."""
         return {"coef_": w, "feature_map_": self.feature_map}
@@ -125,6 +137,13 @@ class _KernelSpace(ColumnSpace):
         """Some of the rows; of a precomputed kernel the values of their pairs."""
         some = super().part(X, rows)
         return some[:, rows] if self.kernel.name == "precomputed" and some is not X else some
+
+    def explicit(self, matrices: Sequence[Matrix]) -> Sequence[Matrix] | None:
+        """Features that approximate the kernel, of as many of the rows as are soon mapped."""
+        if self.kernel.name in ("callable", "precomputed"):
+            return None
+        near = make_feature_map("nystroem", self.kernel, 500, seed=0, n_rows=matrices[0].shape[0])
+        return MappedSpace(near).features(matrices)
 
     def _refuse_size(self, n: int, megabytes: float, more: str = "") -> None:
         raise CapabilityError(

@@ -468,6 +468,28 @@ def asking(folder, path, text):
     path.write_text(f"{head}[goal]\ntext = '''{text}'''\n")
 
 
+@pytest.mark.parametrize("unlabelled", ["drop", "refuse"])
+def test_a_target_without_any_value_is_like_none(made, capsys, tmp_path, unlabelled):
+    """Labels that come later: rates without labels are measured on all rows, others are refused with the reason."""
+    folder, rows = made
+    empty = rows.assign(income=None)
+    empty.to_csv(tmp_path / "empty.csv", index=False)
+    empty.astype({"income": "string"}).to_parquet(tmp_path / "empty.parquet", row_group_size=100)
+    for goal in ("subject to positive_rate() <= 0.9", "subject to recall() >= 0.5"):
+        asking(folder, tmp_path / "goals.toml", goal)
+        text = (tmp_path / "goals.toml").read_text()
+        (tmp_path / "goals.toml").write_text(text.replace("[data]", f'[data]\nunlabelled = "{unlabelled}"'))
+        for given in (["empty.csv"], ["empty.parquet"], ["empty.parquet", "--workers", "2"]):
+            model = ["--model", folder / "tree.skops", "--data", tmp_path / given[0], *given[1:]]
+            content, _ = audited(capsys, tmp_path, *model)
+            if "recall" in goal:
+                assert content["exit_code"] == 2 and "holds no value in" in content["error"]
+                assert "Fill that column, or ask in [goal.audit] for rates without labels only" in content["error"]
+            else:
+                assert content["report"]["n_rows"] == len(rows) and content["report"]["objective"] is None
+                assert content["report"]["constraints"][0]["verdict"] == "met"
+
+
 def test_a_model_or_predictions_that_abstain(made, capsys, tmp_path):
     folder, rows = made
     asking(folder, tmp_path / "goals.toml", ABSTAINS)
@@ -482,6 +504,12 @@ def test_a_model_or_predictions_that_abstain(made, capsys, tmp_path):
     content, _ = audited(capsys, tmp_path, "--model", tmp_path / "model.skops")
     same_numbers(content, wanted)
     assert content["report"]["groups"] == wanted["groups"]
+    for option, why in (  # what belongs to predictions is not ignored beside a model
+        (("--abstain", "?"), "model.skops never says that, but 'unsure' where nothing is decided"),
+        (("--key", "id"), "--key matches rows of --predictions, and a model is asked about every row"),
+    ):
+        content, _ = audited(capsys, tmp_path, "--model", tmp_path / "model.skops", *option)
+        assert content["exit_code"] == 2 and why in content["error"]
     pd.DataFrame({"prediction": said}).to_csv(tmp_path / "p.csv", index=False)
     content, _ = audited(capsys, tmp_path, "--predictions", tmp_path / "p.csv", "--abstain", "unsure")
     same_numbers(content, wanted)

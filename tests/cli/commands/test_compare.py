@@ -77,6 +77,12 @@ def test_predictions_and_missing_labels(made, capsys, tmp_path):
     assert (report.names, report.reports, report.n_labelled) == (("a", "b"), None, 200)
     assert report.overall.losses == ((flipped != rows["income"]) & known).sum() == 0  # every tenth row is even
     assert report.overall.changes == (flipped != rows["income"]).sum()
+    # a goal without labels is measured all the same, on all rows
+    goals = (folder / "goals.toml").read_text().replace('"people.csv"', f'"{folder / "people.csv"}"')
+    goals = goals[: goals.index("[goal]")] + "[goal]\ntext = 'subject to positive_rate() <= 0.9'\n"
+    (tmp_path / "goals.toml").write_text(goals)
+    content = compared(capsys, tmp_path, *given, "--data", tmp_path / "half.csv")
+    assert content["comparison"]["reports"][1]["constraints"][0]["rate"] == (flipped == "high").mean()
     content = compared(capsys, folder, *given)
     report = ComparisonReport.from_dict(content["comparison"])
     assert report.overall.losses == (flipped != rows["income"]).sum() and report.overall.verdict == "a better"

@@ -348,6 +348,7 @@ def test_functions_need_permission(tmp_path):
             '[validation]\nconfidence = 0.9\n[model]\nenforce = "randomized"',
             "validation.confidence: covers the rates of predict",
         ),
+        ('[output]\npredictions = "p.xlsx"', "output.predictions: is written as .csv, .parquet or .pq. Choose one"),
         ('[output]\npredictions = "t.csv"', "output.predictions: is the table that is read, which would be replaced"),
         ("[model]\nC = 1" + "0" * 400, "model.C: must be a number"),
     ],

@@ -123,8 +123,11 @@ def test_a_ratio_rule_met_by_a_handful_of_decisions_is_named():
         assert item.new_rows.far == pytest.approx(0.05 * item.bound / 0.8)
 
 
-@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
-def test_what_is_foretold_of_new_rows_comes_true(kind):
+@pytest.mark.parametrize(("kind", "options"), [
+    (np.asarray, {}), (sp.csr_matrix, {}), (np.asarray, {"kernel": "rbf"}),
+    (sp.csr_matrix, {"kernel": "rbf", "feature_map": "nystroem", "random_state": 0}),
+])  # fmt: skip
+def test_what_is_foretold_of_new_rows_comes_true(kind, options):
     """A floor that training meets exactly, on many columns: nearly every model misses it, and every fit says so.
 
     The bootstrap of the training rows as they are says a half of the draws, whatever the number of columns; a third of
@@ -134,7 +137,7 @@ def test_what_is_foretold_of_new_rows_comes_true(kind):
     for _ in range(6):
         direction = rng.normal(size=30)
         X, y = signal(rng, 800, 30, direction)
-        model = RateConstrainedClassifier("subject to recall() >= 0.8").fit(kind(X), y)
+        model = RateConstrainedClassifier("subject to recall() >= 0.8", **options).fit(kind(X), y)
         item = model.goal_report_.constraints[0]
         new_X, new_y = signal(rng, 20_000, 30, direction)
         foretold.append(item.new_rows.missed)

@@ -23,7 +23,7 @@ from widemargin.cli.models_and_rows import (
 from widemargin.cli.parser import OF_STANDARDS, refuse_options
 from widemargin.cli.reports import PREDICATE, audit_document, audit_suite, junit_xml, statement, write_json, write_text
 from widemargin.cli.tables.table_files import Block, TableBlocks, table_files
-from widemargin.cli.tables.training_data import TableRows, is_trained_on, rows_of
+from widemargin.cli.tables.training_data import TableRows, is_trained_on
 from widemargin.cli.workers import by_pieces
 from widemargin.diagnostics import AuditBlock, AuditCounts, GoalReport
 from widemargin.exceptions import DataError, TableWarning, WidemarginError
@@ -89,7 +89,7 @@ def _measured(request: Request, options: argparse.Namespace, progress: Progress,
                 deadline.check(counts.n_rows, blocks.n_rows, what)
             if not counts.n_rows:
                 next(audited_rows(request))  # says that there are no such rows
-        n_unlabelled = unlabelled_rows(request) if request.goals.data.needed in blocks.names else 0
+        n_unlabelled = unlabelled_rows(request) if request.needed in blocks.names else 0
         left_out = [f"{n_unlabelled} rows without a value of {target!r} are left out"] if n_unlabelled else []
         for name, block, rows in external_blocks(request):
             counts.add(_audit_block(request, block, rows, name))
@@ -97,12 +97,15 @@ def _measured(request: Request, options: argparse.Namespace, progress: Progress,
             warnings.warn(text, TableWarning, stacklevel=2)
         return counts.report(decide=options.decide, data_name=request.title, missing_groups=options.missing_groups)
     except WidemarginError as error:
-        if target in blocks.names or "label" not in str(error):
+        is_there = target in blocks.names
+        if (is_there and request.is_labelled) or "label" not in str(error):
             raise
-        fact, near = str(error).partition(" Give y=")[0].rstrip("."), close_match(target, blocks.names)
+        fact = str(error).partition(" Give y=")[0].rstrip(".")
+        near = "" if is_there else close_match(target, blocks.names)
         raise DataError(
-            f"column {target!r} (data.target) is not in {blocks.title}.{near} {fact}. Add that column, or ask in "
-            "[goal.audit] for rates without labels only (positive_rate, negative_rate, churn)"
+            f"column {target!r} (data.target) {'holds no value' if is_there else 'is not'} in {blocks.title}.{near} "
+            f"{fact}. {'Fill' if is_there else 'Add'} that column, or ask in [goal.audit] for rates without labels "
+            "only (positive_rate, negative_rate, churn)"
         ) from error
 
 
@@ -118,8 +121,8 @@ def _count_piece(request: Request, piece: TableBlocks) -> tuple[AuditCounts, lis
     """Counts of a piece of the table, counted by a worker, and the candidate's notes."""
     counts = _nothing_counted(request)
     data = request.goals.data
-    for block in piece.read(request.columns, split=data.split, part=request.part, needed=data.needed):
-        rows = rows_of(block, request.goals)
+    for block in piece.read(request.columns, split=data.split, part=request.part, needed=request.needed):
+        rows = request.rows(block)
         counts.add(_audit_block(request, block._replace(table=rows.populations), rows))
     return counts, request.candidates[0].finish()
 

@@ -73,7 +73,8 @@ def _counted(request: Request, progress: Progress, deadline: Deadline) -> tuple[
     known = next((own for own in classes if own is not None), None)
     counts = ComparisonCounts(goal, classes=known, pos_label=data.positive)
     # It can be measured where every row asked for has a label, or no rate needs one.
-    measurable = not needs_labels(goal) or (data.target in request.blocks.names and not unlabelled_rows(request))
+    is_labelled = data.target in request.blocks.names and not unlabelled_rows(request)
+    measurable = is_labelled or not needs_labels(goal)
     audits = [AuditCounts(goal, classes=own, pos_label=data.positive) for own in classes if measurable]
     main = ((None, *item) for item in audited_rows(request, some_labels=True, deadline=deadline))
     for source, block, rows in itertools.chain(main, external_blocks(request)):
@@ -82,5 +83,5 @@ def _counted(request: Request, progress: Progress, deadline: Deadline) -> tuple[
         more = {"sample_weight": rows.sample_weight, "populations": rows.populations, "source": source}
         counts.update(answers[0], answers[1], rows.y, **more)
         for audit, answer in zip(audits, answers, strict=False):
-            audit.update(answer, rows.y, **more)
+            audit.update(answer, rows.y if is_labelled or source is not None else None, **more)
     return counts, audits

@@ -137,6 +137,9 @@ def _files(goals: GoalsFile, allow_code: bool) -> Iterator[Problem]:
             yield Problem(("output", key), f"is {what}, which would be replaced. Name another file")
         elif path is not None:
             read.append((f"output.{key} too", path))
+    said = goals.outputs.predictions
+    if said is not None and not said.name.lower().endswith((".csv", ".parquet", ".pq")):
+        yield Problem(("output", "predictions"), "is written as .csv, .parquet or .pq. Choose one of these endings")
     # Files outside the folders which may be looked at. The main table may lie anywhere: it is only read.
     named: list[tuple[tuple[str, ...], Path]] = [
         *((("output", key), path) for key, path in vars(goals.outputs).items() if path is not None),

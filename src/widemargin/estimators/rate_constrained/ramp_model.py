@@ -180,8 +180,11 @@ class RampModel(RampParameters, Provable):
         self._adopt_point(space, w, b)
         scores = self._scores_at(space, rows.matrices, w, b)
         left_out = None
-        if type(space) is ColumnSpace and validated is None and self.enforce == "deterministic":
-            left_out = [z > 0.0 for z in left_out_scores(trained, rows, scores)]
+        if validated is None and self.enforce == "deterministic":
+            features = space.explicit(rows.matrices)
+            if features is not None:
+                near = left_out_scores(trained, rows._replace(matrices=features), scores)
+                left_out = [z > 0.0 for z in near]
         self._adopt_report(
             trained, rows.tied, [z > 0.0 for z in scores], [ramp(z) for z in scores], validated, left_out
         )
