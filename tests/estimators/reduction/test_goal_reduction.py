@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 from sklearn.model_selection import GridSearchCV, PredefinedSplit
+from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -499,3 +500,14 @@ def test_external_rows_are_kept_aside_too():
     clf.fit(X, y, external={"t": External(traffic)})
     assert dict(clf.goal_report_.external_rows) == {"t": 200}
     assert "on 200 rows" in clf.guarantee_
+
+
+def test_a_model_that_is_far_too_sure_is_no_constant():
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], [400, 200])
+    X = np.repeat(rng.normal(size=(600, 1)) + 1.2 * y[:, None], 60, axis=1)  # naive Bayes counts it sixty times
+    goal = "minimize positive_rate()\nsubject to recall() >= 0.9"
+    report = GoalReduction(GaussianNB(), goal, random_state=0).fit(X, y).goal_report_
+    scores = X[:, 0]
+    best = np.mean(scores >= np.sort(scores[y == 1])[20])  # of all thresholds on what the rows differ in
+    assert report.passed and report.objective <= best + 0.02
