@@ -88,7 +88,7 @@ COMMANDS = {
     ),
     "tradeoff": (
         "say what a bound costs: train along its values\n"
-        "Train one model for each of some values of a bound, each from its neighbour, and measure them on held-out "
+        "Train one model for each of some values of a bound (an SVM from its neighbour) and measure them on held-out "
         "rows (those of data.split, else a fifth). Exit code 0: every value was met on the training rows; 1: some were "
         "not, or the sweep ended early (the points done are kept); 2: bad input."
     ),

@@ -49,11 +49,6 @@ class Adult:
         return self.has(FEMALE)
 
     @property
-    def women_test(self) -> npt.NDArray[np.bool_]:
-        """Test rows with the column Female."""
-        return self.has_test(FEMALE)
-
-    @property
     def populations(self) -> pa.Table:
         """Table with the column `sex` for the training rows."""
         return pa.table({"sex": np.where(self.women, "Female", "Male")})
