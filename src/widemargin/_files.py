@@ -9,6 +9,8 @@ from pathlib import Path
 
 PARQUET_ENDINGS = (".parquet", ".pq", ".parq")
 """Of names in any case."""
+PREDICTION_ENDINGS = (".csv", ".parquet", ".pq")
+"""Of files that are written block by block, in any case."""
 
 
 def neighbour_of(path: Path) -> Path:

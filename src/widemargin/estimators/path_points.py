@@ -11,7 +11,6 @@ from widemargin.estimators._options import cause_of
 from widemargin.exceptions import GoalError, GoalWarning, MarginConvergenceWarning, warn
 from widemargin.goals import Goal
 from widemargin.goals.binding.tied_goal import Predictions, TiedGoal
-from widemargin.goals.language.bundles import Bundle
 from widemargin.goals.language.constraints import Constraint
 from widemargin.goals.measuring.tradeoff_path import MeasureLog, TradeoffPath
 from widemargin.solvers.base import Budget
@@ -54,6 +53,7 @@ class PathPoints:
     ) -> None:
         self.asked, self.goals, self.levels, self.place, self.budget = as_goal(asked), goals, levels, place, budget
         self.points: list[Point] = []
+        self.n_constraints: int | None = None
         self.labels: tuple[str, ...] = ()
         self.floors: tuple[bool, ...] = ()  # whether each constraint is one from below
         self.training: MeasureLog | None = None
@@ -62,16 +62,14 @@ class PathPoints:
     @property
     def is_floor(self) -> bool | None:
         """Whether a higher value asks for more; None where no single constraint is swept."""
-        if self.place is None:
-            return None
-        entry = self.asked.constraints[self.place]
-        return entry.difference is None if isinstance(entry, Bundle) else entry.compared_with_level()[2]
+        return None if self.place is None else self.asked.constraints[self.place].is_floor
 
     def agrees(self, n_constraints: int) -> None:
-        """Refuse a goal whose constraints are other ones than those of the points before."""
-        if self.points and n_constraints != len(self.labels):
+        """Refuse a goal with more or fewer constraints than the first one had."""
+        self.n_constraints = n_constraints if self.n_constraints is None else self.n_constraints
+        if n_constraints != self.n_constraints:
             raise GoalError(
-                f"a goal with {n_constraints} constraints follows one with {len(self.labels)}; the goals of a path "
+                f"a goal with {n_constraints} constraints follows one with {self.n_constraints}; the goals of a path "
                 "must have the same constraints."
             )
 

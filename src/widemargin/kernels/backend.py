@@ -135,6 +135,9 @@ class Backend(Protocol):
 class NumpyBackend:
     """BLAS or sparse products, finished in place."""
 
+    tile = 1 << 15
+    """Values of a block of polynomials, whose powers each take memory that is new: 256 kB are at hand."""
+
     def place(self, X: Matrix, kernel: Kernel, dtype: npt.DTypeLike, *, left: bool = False) -> Placed:
         """Rows of the wanted precision, narrow sparse ones as dense ones; a copy only where something changes."""
         if kernel.name == "callable":  # the user's function sees the rows as they are
@@ -400,7 +403,7 @@ def fill_packed(kernel: Kernel, left: Placed, right: Placed, out: Reals, rows: I
         return False
     if squares is None:
         # A few rows at a time: the powers of all of them would be memory that is new, which is slow.
-        height = max(1, (1 << 15) // len(right))
+        height = max(1, NumpyBackend.tile // len(right))
         for low in range(0, len(rows), height):
             some = rows[low : low + height]
             out[some] = _finish(np, kernel, out[some])

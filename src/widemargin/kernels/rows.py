@@ -90,9 +90,6 @@ class KernelRows:
     at_once = 1 << 20
     """Values of a block that is kept only until it is used: 8 MB stay in the caches of most processors."""
 
-    tile = 1 << 15
-    """Values of a block of polynomials, whose powers each take memory that is new: 256 kB are at hand."""
-
     sum_height, sum_width, sum_least = 256, 1024, 256
     """Rows and columns of a block whose values are summed at once: memory that is new is slow. Where threads would be
     without work a block has fewer columns, at least the last number: each value then takes up to a third longer."""
@@ -383,7 +380,7 @@ class KernelRows:
             self._count.evaluations += rows.shape[0] * self.n_rows
             return
         in_tiles = self.kernel.name == "poly" and type(self._backend) is NumpyBackend
-        width = max(1, min(2048, (self.tile if in_tiles else self.at_once) // rows.shape[0]))
+        width = max(1, min(2048, (NumpyBackend.tile if in_tiles else self.at_once) // rows.shape[0]))
         few = None if self._given is not None else self._rows[rows]
 
         def part(first: int, last: int) -> None:

@@ -27,7 +27,6 @@ from widemargin.estimators.rate_constrained.tradeoff_path import tradeoff_path
 from widemargin.estimators.rate_constrained.tradeoff_sweep import cut_short, model_from_numbers, model_numbers
 from widemargin.exceptions import DataError, GoalError, ModelFileError, TableWarning
 from widemargin.goals import Goal
-from widemargin.goals.language.bundles import Bundle
 from widemargin.goals.measuring.tradeoff_path import TradeoffPath
 from widemargin.persistence.container import read_file
 
@@ -164,8 +163,7 @@ def sweep(
         model = prepared.svm(progress, prepared.goals.goal, time_budget=budget, on_infeasible="warn")
     path = tradeoff_path(
         model, train.X, train.y, values=values, constraint=label, sample_weight=train.sample_weight,
-        populations=train.populations,
-        external=as_external(prepared.data.external), resume=resume, **held,
+        populations=train.populations, external=as_external(prepared.data.external), resume=resume, **held,
     )  # fmt: skip
     return path, len(path) < path.n_asked and (budget is None or time.perf_counter() - began < budget)
 
@@ -174,8 +172,7 @@ def short_values(goal: Goal, label: str) -> list[float] | None:
     """A few bounds around that of a constraint, from loose to strict; None where it has no single bound."""
     entry = goal.constraints[goal.place_of(label)]
     try:
-        level = entry.level
-        floor = entry.difference is None if isinstance(entry, Bundle) else entry.compared_with_level()[2]
+        level, is_floor = entry.level, entry.is_floor
     except GoalError:
         return None
     size = 0.02 if abs(level) <= 1.0 else 0.05 * abs(level)  # a share, or another number
@@ -187,7 +184,7 @@ def short_values(goal: Goal, label: str) -> list[float] | None:
         except GoalError:  # no bound that it can have
             continue
         values.append(value)
-    return values if floor else values[::-1]
+    return values if is_floor else values[::-1]
 
 
 def _to_store(prepared: Prepared, path: TradeoffPath) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from widemargin._files import PARQUET_ENDINGS, UnfinishedFile
+from widemargin._files import PARQUET_ENDINGS, PREDICTION_ENDINGS, UnfinishedFile
 from widemargin.cli.goals_file.keys import KERNEL_KEYS, GoalsFile, paths_of
 from widemargin.cli.goals_file.toml_lines import Problem, mention
 from widemargin.exceptions import DataError
@@ -138,7 +138,7 @@ def _files(goals: GoalsFile, allow_code: bool) -> Iterator[Problem]:
         elif path is not None:
             read.append((f"output.{key} too", path))
     said = goals.outputs.predictions
-    if said is not None and not said.name.lower().endswith((".csv", ".parquet", ".pq")):
+    if said is not None and not said.name.lower().endswith(PREDICTION_ENDINGS):
         yield Problem(("output", "predictions"), "is written as .csv, .parquet or .pq. Choose one of these endings")
     # Files outside the folders which may be looked at. The main table may lie anywhere: it is only read.
     named: list[tuple[tuple[str, ...], Path]] = [

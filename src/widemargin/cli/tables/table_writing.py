@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
-from widemargin._files import PARQUET_ENDINGS, UnfinishedFile, free_name, replace_file
+from widemargin._files import PARQUET_ENDINGS, PREDICTION_ENDINGS, UnfinishedFile, free_name, replace_file
 from widemargin.cli.tables.table_files import plain
 from widemargin.exceptions import DataError
 
@@ -100,7 +100,7 @@ class TableWriter(contextlib.AbstractContextManager["TableWriter"]):
 
     def __init__(self, path: Path) -> None:
         name = path.name.lower()
-        if not name.endswith((".csv", ".parquet", ".pq")):
+        if not name.endswith(PREDICTION_ENDINGS):
             raise DataError(f"{path}: a table is written as .csv, .parquet or .pq. Choose one of these endings")
         self.path = path
         self._is_csv = name.endswith(".csv")

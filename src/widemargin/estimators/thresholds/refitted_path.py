@@ -5,10 +5,12 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from widemargin._typing import Floats
+from widemargin.distributed.workers import Deadline
 from widemargin.estimators._binary import asked_rows, predicted_goal
 from widemargin.estimators._options import budget_of
 from widemargin.estimators.path_points import Decided, PathPoints, Point
@@ -29,6 +31,7 @@ class _Fitted(NamedTuple):
     positive: Predictions
     shares: Predictions
     told: Mapping[str, Any]  # what its report says besides
+    objective: float  # of what the model enforces
     seconds: float
 
     @property
@@ -38,10 +41,9 @@ class _Fitted(NamedTuple):
         return bool(status == "converged" or (status == "interrupted" and self.model.goal_report_.passed))
 
     @property
-    def objective(self) -> float:
-        """Of what the model enforces."""
-        said = self.shares if self.model.randomize else self.positive
-        return float(self.tied.measure(self.tied.positive_mass(said)).objective)
+    def soft(self) -> Predictions:
+        """The decisions that the model enforces: drawn ones by their probabilities."""
+        return self.shares if self.model.randomize else self.positive
 
     def at(self, other: "_Fitted", goal: Goal) -> "_Fitted":
         """The same model as the answer to another goal, which was tied to the same rows."""
@@ -93,7 +95,7 @@ class RefittedPath(PathPoints):
                     break  # cut short; its neighbours are done
                 self.agrees(new.tied.n_constraints)
                 fitted.append(new)
-                self.budget.tell("path", len(fitted) - 1, new.objective, float("nan"), 0.0 if new.met else float("nan"))
+                self.budget.tell("path", len(fitted) - 1, new.objective, np.nan, 0.0 if new.met else np.nan)
                 if self.budget.exhausted:
                     break
         except KeyboardInterrupt:
@@ -101,16 +103,15 @@ class RefittedPath(PathPoints):
         for number, (goal, own) in enumerate(zip(self.goals, fitted, strict=False)):
             best = min(self._candidates(number, fitted), key=lambda one: one.objective)
             one = own if best is own else best.at(own, goal)
-            soft = one.shares if one.model.randomize else one.positive
             point = Point(one.model, one.met, one.seconds, one.objective, 0.0)
-            self.keep(goal, point, Decided(one.tied, one.positive, soft), self._of_held_out(goal, one.model))
+            self.keep(goal, point, Decided(one.tied, one.positive, one.soft), self._of_held_out(goal, one.model))
         return self.path(randomized=self.classifier.randomize)
 
     def _fit(self, goal: Goal) -> _Fitted:
         """The model of a goal."""
         model, began, rows = clone(self.classifier), self.budget.elapsed, self.rows
         own = {"goal": goal, "on_infeasible": "warn", "random_state": self.seed}
-        own |= {"time_budget": self.budget.left if self.budget.left is None else max(1e-3, self.budget.left)}
+        own |= {"time_budget": Deadline.after(self.budget.left).left}
         own |= {"callbacks": getattr(self.classifier, "callbacks", None)}  # these, and no copies of them
         model.set_params(**{name: value for name, value in own.items() if name in model.get_params(deep=False)})
         report, seen = model._report, []
@@ -129,7 +130,9 @@ class RefittedPath(PathPoints):
                 model.fit(rows.X, rows.y, rows.sample_weight, rows.populations, rows.external or None)
         finally:
             del model._report
-        return _Fitted(model, *seen[-1], self.budget.elapsed - began)
+        fitted = _Fitted(model, *seen[-1], np.nan, self.budget.elapsed - began)
+        measured = fitted.tied.measure(fitted.tied.positive_mass(fitted.soft))
+        return fitted._replace(objective=float(measured.objective))
 
     def _candidates(self, number: int, fitted: Sequence[_Fitted]) -> list[_Fitted]:
         """The model of a point, and those that met a stricter goal, so that a looser one is never worse off.

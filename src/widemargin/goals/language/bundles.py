@@ -169,6 +169,11 @@ class Bundle(Ruled):
         """By which two rates are compared; None where their difference is."""
         return None if self.ratio is None else Factor(self.ratio, is_left=True, is_floor=True)
 
+    @property
+    def is_floor(self) -> bool:
+        """Whether a higher level asks for more."""
+        return self.difference is None
+
     def at_level(self, level: float) -> "Bundle":
         """The same bundle with another level, which must make sense (no ratio of 0)."""
         return self.changed(**{"difference" if self.ratio is None else "ratio": checked_number(level, "a level")})

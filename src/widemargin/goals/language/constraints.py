@@ -421,6 +421,11 @@ class Constraint(Ruled):
         _, side = self._side_of_level()
         return side.terms[0][0] if side.terms else side.constant
 
+    @property
+    def is_floor(self) -> bool:
+        """Whether a higher level asks for more; a GoalError where there is none, as of `level`."""
+        return self.compared_with_level()[2]
+
     def at_level(self, level: float) -> "Constraint":
         """The same constraint with another level.
 
