@@ -17,7 +17,7 @@ from benchmarks.data.sources import Draw, drawn, two_classes
 from benchmarks.task import Content, Context, Limit, Row, Table, Task, mean_and_error, paired, quietly
 
 ROWS, FOLDS, REPEATS, SEEDS, SHARE = 3000, 5, 3, 5, 0.1
-OURS, ONE_ROUND = "label_suspects", "label_suspects, one round"
+OURS = "label_suspects"
 PEERS = {
     "cleanlab, self confidence": "self_confidence",
     "cleanlab, normalized margin": "normalized_margin",
@@ -43,7 +43,7 @@ def plant(y: npt.NDArray[np.int64], share: float, seed: int) -> tuple[npt.NDArra
 
 
 def _probabilities(estimator: Any, X: Any, y: npt.NDArray[np.int64], seed: int) -> npt.NDArray[np.float64]:
-    """Those that `label_suspects` with this seed judges its first round by."""
+    """Those that `label_suspects` with this seed judges by."""
     rng = check_random_state(seed)
     cuts = [StratifiedKFold(FOLDS, shuffle=True, random_state=rng.randint(2**31 - 1)) for _ in range(REPEATS)]
     return np.mean([cross_val_predict(estimator, X, y, cv=cut, method="predict_proba") for cut in cuts], axis=0)
@@ -60,10 +60,7 @@ def rankings(ctx: Context) -> dict[str, dict[str, dict[str, list[float]]]]:
             estimator = LogisticRegression(C=0.1, max_iter=500)
             settings: Row = {"folds": FOLDS, "repeats": REPEATS, "random_state": seed}
             with quietly():
-                suspicion = {
-                    ours: -wm.label_suspects(estimator, X, y, refit=ours == OURS, **settings).margin
-                    for ours in (OURS, ONE_ROUND)
-                }
+                suspicion = {OURS: -wm.label_suspects(estimator, X, y, **settings).margin}
                 if cleanlab is not None:
                     shares = _probabilities(estimator, X, y, seed)
                     for peer, method in PEERS.items():
@@ -100,8 +97,8 @@ TASKS = {
         {
             "few": Table(
                 "Average precision beside the best of cleanlab's rankings", _compared,
-                "data | `label_suspects`: {label_suspects:±.3f} | one round: {label_suspects, one round:±.3f} "
-                "| best of cleanlab: {best:.3f} | minus it: {gain:±+.3f}",
+                "data | `label_suspects`: {label_suspects:±.3f} | best of cleanlab: {best:.3f} "
+                "| minus it: {gain:±+.3f}",
             ),
         },
         _targets, subject="suspects", peers=("cleanlab",),

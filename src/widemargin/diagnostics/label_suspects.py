@@ -13,14 +13,6 @@ from widemargin.exceptions import DataError
 from widemargin.goals.binding.labels import plain_labels, plain_value
 from widemargin.rows import length_of, take
 
-MOST_SUSPECTS = 0.25
-"""Share of a class that are suspects above which there is no second round: the classifier knows too little of that
-class to tell its right labels from its wrong ones. Chosen, with the half of the suspects that the second round does
-without, on breast cancer, wine, digits, German credit and 24 drawn tables with 3, 10 and 20% of the labels planted
-wrong. In the 21 cases with a second round the average precision changed by .002 in the mean, from -.024 (one table of
-which the classifier is wrong about every eighth row) to +.016. Without all suspects it fell by up to .037 there, and
-by up to .04 on tables with a rare class, which have no second round now."""
-
 
 @dataclasses.dataclass(frozen=True)
 class Suspect:
@@ -33,7 +25,7 @@ class Suspect:
     label, other : label
         The row's own, and the one that its score is largest for.
     margin : float
-        Its mean over the repeats and rounds, see `LabelSuspects`.
+        Its mean over the repeats, see `LabelSuspects`.
     """
 
     row: int
@@ -51,18 +43,15 @@ class LabelSuspects:
     ranking : ndarray of int64, shape (n,)
         All rows, the most suspicious first.
     margin : ndarray of shape (n,)
-        Of each row by models that did not see it, a mean over the repeats and rounds: the log odds of its label where
-        the classifier gives probabilities, else its margin.
+        Of each row by models that did not see it, a mean over the repeats: the log odds of its label where the
+        classifier gives probabilities, else its margin.
     suspects : tuple of Suspect
-        The rows whose margin is negative in all repeats of the last round, in the order of the ranking.
-    left_out : int
-        Rows that the second round did not learn from.
+        The rows whose margin is negative in all repeats, in the order of the ranking.
     """
 
     ranking: Ints
     margin: Floats
     suspects: tuple[Suspect, ...]
-    left_out: int
 
     def __str__(self) -> str:
         shown = self.suspects[:20]
@@ -103,28 +92,24 @@ def label_suspects(
     *,
     folds: int = 5,
     repeats: int = 3,
-    refit: bool = True,
     random_state: int | np.random.RandomState | None = None,
 ) -> LabelSuspects:
     """Rank rows by how clearly models that did not see them speak against their labels.
 
     In each repeat the rows are cut into folds. The margins of a fold come from a clone of the estimator that learned
-    from the other folds. A row whose margin is negative in every repeat is a suspect. Wrong labels also spoil the
-    models that judge other rows. A second round therefore learns without half of the suspects of the first, the surest
-    ones; the others are often rows that the classifier is wrong about. Rows are ranked by the mean of both rounds'
-    margins.
+    from the other folds. A row whose margin is negative in every repeat is a suspect. Rows are ranked by the mean of
+    their margins. Of two classes these are the scores that cleanlab's "normalized margin" ranks by; learning once more
+    without the suspects doubles the time, and ranked no better on the tables that it was tried on.
 
     Parameters
     ----------
     estimator : classifier
-        Clones of it are fitted, `folds * repeats` in each round.
+        Clones of it are fitted, `folds * repeats` of them.
     X : array-like, data frame or sparse matrix of shape (n, d)
     y : array-like of shape (n,)
     folds : int, default=5
     repeats : int, default=3
         More average out which rows were learned from.
-    refit : bool, default=True
-        Whether there is a second round. It is left out where more than a quarter of a class are suspects.
     random_state : int, RandomState or None, default=None
         Of the folds.
 
@@ -171,33 +156,18 @@ def label_suspects(
         list(StratifiedKFold(folds, shuffle=True, random_state=rng.randint(2**31 - 1)).split(labels, labels))
         for _ in range(repeats)
     ]
-    everyone = np.ones(len(labels), dtype=np.bool_)
-    margin, suspect, other = _judged(estimator, X, labels, cuts, everyone)
-    left_out = 0
-    code = np.searchsorted(classes, labels)
-    if refit and (np.bincount(code, suspect) <= MOST_SUSPECTS * counts).all():
-        # The surest half of the suspects is left out: the others are often rows that the model itself is wrong about.
-        ranked = np.argsort(margin, kind="stable")
-        surest = ranked[suspect[ranked]][: (int(suspect.sum()) + 1) // 2]
-        kept = everyone.copy()
-        kept[surest] = False
-        # Two rows a fold of each class at least, so that every class stays in every part that is learned from.
-        if len(surest) and np.bincount(code[kept], minlength=len(classes)).min() >= 2 * folds:
-            left_out = len(surest)
-            second, suspect, other = _judged(estimator, X, labels, cuts, kept)
-            # The mean of both rounds: where the first left out a rare kind of rows, the second knows nothing of it.
-            margin = 0.5 * (margin + second)
+    margin, suspect, other = _judged(estimator, X, labels, cuts)
     ranking = np.argsort(margin, kind="stable")
     found = tuple(
         Suspect(int(row), plain_value(labels[row]), plain_value(other[row]), float(margin[row]))
         for row in ranking
         if suspect[row]
     )
-    return LabelSuspects(ranking.astype(np.int64), margin, found, left_out)
+    return LabelSuspects(ranking.astype(np.int64), margin, found)
 
 
 def _judged(
-    estimator: Classifier, X: Features, labels: Any, cuts: list[list[tuple[Ints, Ints]]], kept: Bools
+    estimator: Classifier, X: Features, labels: Any, cuts: list[list[tuple[Ints, Ints]]]
 ) -> tuple[Floats, Bools, npt.NDArray[Any]]:
     """Rows by models that did not see them: mean margins, whether all were negative, the likeliest label."""
     from sklearn.base import clone
@@ -208,7 +178,7 @@ def _judged(
     has_odds = hasattr(estimator, "predict_proba")
     for cut in cuts:
         for training, aside in cut:
-            model = clone(estimator).fit(take(X, training[kept[training]]), labels[training[kept[training]]])
+            model = clone(estimator).fit(take(X, training), labels[training])
             rows = take(X, aside)
             if has_odds:
                 probability = np.asarray(model.predict_proba(rows), dtype=np.float64)
