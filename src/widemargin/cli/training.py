@@ -47,6 +47,11 @@ class Prepared:
         """Whether the model is no SVM but trained by `GoalReduction`: trees, or more than two classes."""
         return self.goals.model.learner == "trees" or len(np.unique(np.asarray(self.data.rows["train"].y))) > 2
 
+    @property
+    def is_svm(self) -> bool:
+        """Whether the model is an SVM, whose paths go on from point to point."""
+        return not self.reduced and self.goals.abstain is None
+
     @cached_property
     def classes(self) -> npt.NDArray[Any]:
         """Those of all parts: a rare one may be in one part alone, and be predicted in another."""
@@ -57,7 +62,7 @@ class Prepared:
         """What the learner of a model that is no SVM is called where it is compared with; None of an SVM."""
         if self.goals.model.learner == "trees":
             return "plain boosted trees"
-        return "plain logistic regression" if self.reduced or self.goals.abstain is not None else None
+        return None if self.is_svm else "plain logistic regression"
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -66,6 +71,8 @@ class Prepared:
         names = ("C", "enforce", "numbers", "bins", "rare_words")
         plain = {name: getattr(model, name) for name in names} | {"seed": 0, "kernel": dict(model.kernel)}
         plain |= {"learner": model.learner} if self.reduced else {}
+        if self.goals.abstain is not None:
+            plain |= {"abstain": self.goals.abstain, "thresholds_by": model.thresholds_by}
         return plain if weight is None else plain | {"weight": weight}
 
     def estimator(self, progress: Progress) -> Any:

@@ -365,8 +365,15 @@ def test_a_goal_about_decisions_makes_a_model_that_abstains(folder, capsys):
     assert main(["report", goals, "--model", str(folder / "m.skops"), "--out", str(page)]) == 0
     assert "What abstention buys" in page.read_text() and "or that it does not know" in page.read_text()
     capsys.readouterr()
-    assert main(["tradeoff", goals, "--constraint", "right", "--from", "0.1", "--to", "0.2", "--points", "2"]) == 2
-    assert "decide every row" in capsys.readouterr().err
+    bounds = ["--constraint", "right", "--from", "0.1", "--to", "0.2", "--points", "2"]
+    path = ["tradeoff", goals, *bounds, "--out", str(folder / "path.json")]
+    assert main([*path, "--json"]) == 0
+    strict, loose = json.loads(capsys.readouterr().out)["path"]["training"]["objective"]
+    assert 0.0 <= loose < strict  # the share of undecided rows
+    assert main(path) == 0 and "Nothing was trained" in capsys.readouterr().out
+    assert main(["report", goals, "--model", str(folder / "m.skops"), "--tradeoff", str(folder / "path.json")]) == 0
+    assert main([*path, "--time-budget", "5"]) == 2
+    assert "--time-budget is for models that are trained to their goal" in capsys.readouterr().err
     models = [str(folder / "m.skops")] * 2
     assert main(["compare", goals, "--models", *models, "--data", str(folder / "people.csv")]) == 2
     assert "m.skops leaves rows undecided" in capsys.readouterr().err

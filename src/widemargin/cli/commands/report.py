@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         budget = Budget(options.time_budget)  # and the user's patience, for what stands beside the model
         plain = _plain(prepared, progress, budget)
         # Prices of rules come from sweeps. Those of an SVM are short; other models would be fitted anew at every value.
-        none = options.no_tradeoff or prepared.reduced or goals.abstain is not None
+        none = options.no_tradeoff or not prepared.is_svm
         paths = stored + ([] if none else _short_paths(prepared, stored, progress, budget))
         progress.step("measuring")
         # Rows that were trained on have no intervals around their rates.

@@ -86,10 +86,10 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
 def _bounds(goals: GoalsFile, options: argparse.Namespace) -> tuple[str, list[float]]:
     """The constraint and the values of its bound, both checked before any row is read."""
     goal = goals.goal
-    if goals.abstain is not None:
+    if goals.abstain is not None and options.time_budget is not None:
         raise DataError(
-            "a path trains models that decide every row, and the goals file makes one that abstains. Change the bound "
-            "and train again, or look at the error of the surest rows in the page of widemargin report"
+            "--time-budget is for models that are trained to their goal, and the goals file makes one that abstains, by "
+            "thresholds. Leave it out; Ctrl-C keeps the points done"
         )
     entry = goal.constraints[goal.place_of(options.constraint)]
     label = entry.label or entry.text
@@ -157,8 +157,10 @@ def sweep(
     if test is not None:
         held = {"validation": (test.X, test.y, test.populations, test.sample_weight)}
     began = time.perf_counter()
-    if prepared.reduced:
-        model = prepared.estimator(progress).set_params(time_budget=budget, confidence=None)
+    model: Any
+    if not prepared.is_svm:
+        model = prepared.estimator(progress).set_params(confidence=None)
+        model = model.set_params(time_budget=budget) if prepared.goals.abstain is None else model
     else:
         model = prepared.svm(progress, prepared.goals.goal, time_budget=budget, on_infeasible="warn")
     path = tradeoff_path(
@@ -190,7 +192,7 @@ def short_values(goal: Goal, label: str) -> list[float] | None:
 def _to_store(prepared: Prepared, path: TradeoffPath) -> dict[str, Any]:
     """A path with its table, goal and settings, fit for JSON; also its models, as numbers, while points are missing."""
     goals = prepared.goals
-    unfinished = len(path) < path.n_asked and len(path.models) == len(path) and not prepared.reduced
+    unfinished = len(path) < path.n_asked and len(path.models) == len(path) and prepared.is_svm
     return {
         "kind": KIND,
         "format": FORMAT,
