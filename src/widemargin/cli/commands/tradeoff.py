@@ -88,8 +88,8 @@ def _bounds(goals: GoalsFile, options: argparse.Namespace) -> tuple[str, list[fl
     goal = goals.goal
     if goals.abstain is not None and options.time_budget is not None:
         raise DataError(
-            "--time-budget is for models that are trained to their goal, and the goals file makes one that abstains, by "
-            "thresholds. Leave it out; Ctrl-C keeps the points done"
+            "--time-budget is for models that are trained to their goal, and the goals file makes one that abstains. "
+            "Leave it out; Ctrl-C keeps the points done"
         )
     entry = goal.constraints[goal.place_of(options.constraint)]
     label = entry.label or entry.text
