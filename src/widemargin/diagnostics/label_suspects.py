@@ -110,8 +110,8 @@ def label_suspects(
 
     In each repeat the rows are cut into folds. The margins of a fold come from a clone of the estimator that learned
     from the other folds. A row whose margin is negative in every repeat is a suspect. Wrong labels also spoil the
-    models that judge other rows. A second round therefore learns without half of the suspects of the first, the surest
-    ones; the others are often rows that the classifier is wrong about. Rows are ranked by the mean of both rounds'
+    models that judge other rows. A second round therefore learns without the clearer half of the suspects of the first;
+    the other half are often rows that the classifier is wrong about. Rows are ranked by the mean of both rounds'
     margins.
 
     Parameters
@@ -122,7 +122,7 @@ def label_suspects(
     y : array-like of shape (n,)
     folds : int, default=5
     repeats : int, default=3
-        More average out which rows were learned from.
+        More repeats average out which rows were learned from.
     refit : bool, default=True
         Whether there is a second round. It is left out where more than a quarter of a class are suspects.
     random_state : int, RandomState or None, default=None

@@ -210,12 +210,12 @@ def margin_report(
     delta : float, default=0.05
         One minus the confidence of each Catoni radius and each interval.
     sample_weight : array-like of shape (n,), default=None
-        Weight 2 is a row that is there twice.
+        A row of weight 2 counts as two rows.
     classes : array-like of shape (n_classes,), default=None
         With an array of scores: the labels, in the order of its columns. None: the sorted labels of y.
     leverage : int, default=0
-        So many rows are named whose features stand out most (`LeverageRow`), with their margins: on these a model that
-        is trained on such rows depends. For numbers in memory, at the cost of a least squares fit.
+        How many rows to name whose features stand out most (`LeverageRow`), with their margins: a model that is trained
+        on such rows depends on them. For numbers in memory, at the cost of a least squares fit.
     data_name : str, default="the data"
         What the report calls the rows.
     workers : None, int or distributed.Client, default=None
