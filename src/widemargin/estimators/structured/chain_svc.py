@@ -129,7 +129,7 @@ class ChainSVC(ReadyMadeSVM):
             States. NaN or None: unknown. There sequences are cut, and each part is an example of its own (or see
             `unknown` of `solver_options`). -1 is a state like any other.
         sample_weight : array-like of shape (n,), default=None
-            Weights of the examples, `>= 0`: the loss of each is multiplied by C times its weight. The choice of C trains with
+            Weights of the examples, `>= 0`: an example counts C times its weight. The choice of C trains with
             them, but scores all rows alike.
 
         Returns

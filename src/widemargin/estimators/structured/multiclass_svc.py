@@ -118,7 +118,7 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         y : array-like of shape (n,)
             Classes, at least two.
         sample_weight : array-like of shape (n,), default=None
-            Weights of the examples, `>= 0`: the loss of each is multiplied by C times its weight.
+            Weights of the examples, `>= 0`: an example counts C times its weight.
 
         Returns
         -------

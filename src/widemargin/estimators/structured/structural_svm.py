@@ -129,7 +129,7 @@ class StructuralSVM(StructuralEstimator):
         Y : sequence or matrix
             Their labels.
         sample_weight : array-like of shape (n,), default=None
-            Weights of the examples, `>= 0`: the loss of each is multiplied by C times its weight.
+            Weights of the examples, `>= 0`: an example counts C times its weight.
 
         Returns
         -------
