@@ -135,7 +135,8 @@ class ModelFileError(WidemarginError, ValueError):
 
 
 class OracleError(WidemarginError, ValueError):
-    """An oracle of a structured model that breaks its word: a foreign label, or a point that the model contradicts."""
+    """An oracle of a structured model that is wrong: it returns something that is no label, or a point that contradicts
+    the model."""
 
 
 class CheckpointError(WidemarginError, ValueError):

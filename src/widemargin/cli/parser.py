@@ -53,8 +53,8 @@ COMMANDS = {
     "init": (
         "write a first goals file by looking at a table\n"
         "Look at a table and write a first goals file: target, favourable outcome, protected columns, columns to leave "
-        "out, and rules with a name that a model is found for, each with its reason. On a terminal, what the names "
-        "leave open is asked. Exit code 0: written; 2: bad input."
+        "out, and well-known rules that a model can meet, such as the 80% rule, each with its reason. On a terminal it "
+        "asks what the names of columns leave open. Exit code 0: written; 2: bad input."
     ),
     "check": (
         "say everything that is wrong with a goals file\n"
@@ -63,9 +63,9 @@ COMMANDS = {
     ),
     "train": (
         "train a model to the goal of a goals file\n"
-        "Train a linear classifier that meets the goal of a goals file, and save it. Exit code 0: the goal is met on "
-        "the training rows, and on the test rows, if there are any, [goal.audit] or else the same goal; 1: not met; 2: "
-        "bad input; 130: interrupted."
+        "Train a classifier that meets the goal of a goals file, and save it. Exit code 0: the goal is met on the "
+        "training rows and, if there are test rows, [goal.audit] (or else the same goal) is met on these; 1: not met; "
+        "2: bad input; 130: interrupted."
     ),
     "predict": (
         "labels, scores and probabilities of new rows\n"
@@ -88,15 +88,15 @@ COMMANDS = {
     ),
     "tradeoff": (
         "say what a bound costs: train along its values\n"
-        "Train one model for each of some values of a bound (an SVM from its neighbour) and measure them on held-out "
-        "rows (those of data.split, else a fifth). Exit code 0: every value was met on the training rows; 1: some were "
-        "not, or the sweep ended early (the points done are kept); 2: bad input."
+        "Train one model for each of several values of a bound (an SVM starts from its neighbour) and measure them on "
+        "held-out rows (those of data.split, else a fifth). Exit code 0: every value was met on the training rows; 1: "
+        "some were not, or the sweep ended early (the points done are kept); 2: bad input."
     ),
     "report": (
         "write one HTML page about a model and its goal\n"
-        "Write a self-contained HTML page: the goal in words, verdicts, prices of the rules, other models beside it, "
-        "margins, model card, data and settings. Exit code 0: the goal is met; 1: not met; 2: bad input; 130: "
-        "interrupted."
+        "Write a self-contained HTML page: the goal in words, verdicts, prices of the rules, comparison with "
+        "other models, margins, model card, data and settings. Exit code 0: the goal is met; 1: not met; 2: bad input; "
+        "130: interrupted."
     ),
     "reproduce": (
         "run an experiment of the papers and draw its figure\n"
@@ -105,15 +105,15 @@ COMMANDS = {
         "(with --all: of any figure); 130: interrupted."
     ),
     "compile": (
-        "compile ahead what the first fits would compile\n"
-        "A fit compiles the loops of its kind when it is first called, up to ten seconds, and keeps them on disk. This "
-        "command does it for all estimators (a minute), or for those named: for images of containers, and environments "
-        "that many people share. Exit code 0: done; 2: bad input."
+        "compile in advance what the first fits would compile\n"
+        "The first fit of an estimator compiles its loops, which takes some seconds, and keeps them on disk. This "
+        "command does it for all estimators (in about a minute), or for those named: for container images, and for "
+        "environments that many people share. Exit code 0: done; 2: bad input."
     ),
     "data": (
         "list the data sets of experiments and examples, or write one as a table\n"
-        "Without NAME: which data sets there are, where they are looked for and whether they are there. With NAME: "
-        "write that one as a table. Exit code 0: done; 2: bad input or no data."
+        "Without NAME: list the data sets, where they are looked for and whether they are there. With NAME: write that "
+        "one as a table. Exit code 0: done; 2: bad input or no data."
     ),
 }
 """By name, which is that of the module of `widemargin.cli.commands` that runs it: its line of help, and the page."""
@@ -136,12 +136,12 @@ _NUMBER_OR_ADDRESS: dict[str, Any] = {"metavar": "N|ADDRESS"}
 # The commands that have an option, its name, its help, and what argparse is to know besides.
 OPTIONS: list[tuple[str, str, str | None, dict[str, Any]]] = [
     # What a command is about
-    ("init", "table", None, {"type": Path, "metavar": "TABLE"}),
-    ("check", "goals", None, _GOALS | {"nargs": "?"}),
-    ("train compare tradeoff report", "goals", None, _GOALS),
+    ("init", "table", "the table: CSV, Parquet or Arrow", {"type": Path, "metavar": "TABLE"}),
+    ("check", "goals", "the goals file", _GOALS | {"nargs": "?"}),
+    ("train compare tradeoff report", "goals", "the goals file", _GOALS),
     ("audit", "goals", "a goals file; with --standard a table (CSV, Parquet or a folder of Parquet files)",
      {"type": Path, "metavar": "GOALS.toml|FILE", "nargs": "?"}),
-    ("predict", "goals", "names the model by [output] model, and the features of models that do not know theirs",
+    ("predict", "goals", "a goals file: [output] names the model, [data] the features of models that know none",
      _GOALS | {"nargs": "?"}),
     ("reproduce", "figure", "one of those that --list names", {"nargs": "?", "metavar": "FIGURE"}),
     ("data", "name", "adult, credit-card, compas or german", {"nargs": "?", "metavar": "NAME"}),
@@ -162,7 +162,7 @@ OPTIONS: list[tuple[str, str, str | None, dict[str, Any]]] = [
     ("audit compare report", "--key", "match predictions to rows by this column (default: by order)",
      {"metavar": "COLUMN"}),
     ("audit report", "--model-positive", _POSITIVE, {"metavar": "LABEL"}),
-    ("audit report", "--abstain", "what predictions say where nothing is decided; a model knows its own",
+    ("audit report", "--abstain", "the label by which predictions say that nothing is decided; models know theirs",
      {"metavar": "LABEL"}),
     ("compare", "--model-positive", f"{_POSITIVE}; given twice: of A and of B",
      {"action": "append", "metavar": "LABEL"}),
@@ -190,14 +190,14 @@ OPTIONS: list[tuple[str, str, str | None, dict[str, Any]]] = [
     ("audit", "--unknown", "of --standard: further values that mean an unknown category",
      {"nargs": "+", "action": "extend", "metavar": "VALUE"}),
     ("audit", "--leave-out-small",
-     "of --standard: leave categories under 2%% of the data out of the impact ratios, for this reason, which is told",
+     "of --standard: leave categories under 2%% of the data out of the impact ratios, for this reason, which is stated",
      {"metavar": "REASON"}),
     ("init", "--favourable", "the target's value that people want; rates call it positive (default: asked, or guessed)",
      {"metavar": "VALUE"}),
     ("predict", "--keep", "columns of the table to copy, such as an identifier",
      {"nargs": "+", "action": "extend", "default": [], "metavar": "COLUMN"}),
     ("predict audit", "--workers",
-     "read row groups of Parquet side by side: so many processes, or the address of a Dask scheduler",
+     "read row groups of Parquet in parallel: the number of processes, or the address of a Dask scheduler",
      _NUMBER_OR_ADDRESS),
     # How it is done
     ("check", "--strict", "count warnings as problems", _FLAG),
@@ -206,10 +206,10 @@ OPTIONS: list[tuple[str, str, str | None, dict[str, Any]]] = [
      "what decides: the rates, or their 95%% intervals (an undecided constraint then counts as not met)",
      {"choices": ("estimate", "confident"), "default": "estimate"}),
     ("audit report", "--missing-groups",
-     "say what rows of unknown group can make of rates and constraints; --confident heeds it", _FLAG),
+     "say how far rows of unknown group can change rates and constraints; --confident takes it into account", _FLAG),
     ("audit compare report", "--confident", "short for --decide confident",
      {"dest": "decide", "action": "store_const", "const": "confident"}),
-    ("compare", "--power", "probability with which the labels shall prove the difference (default 0.8)",
+    ("compare", "--power", "probability with which the labels are to prove the difference (default 0.8)",
      _SHARE | {"default": 0.8}),
     ("compare", "--gain", "difference in accuracy that unlabelled rows are to prove (default 0.01)",
      _SHARE | {"default": 0.01}),
@@ -219,10 +219,10 @@ OPTIONS: list[tuple[str, str, str | None, dict[str, Any]]] = [
     ("tradeoff", "--points", "how many bounds (default: 9)", {"type": int, "default": 9, "metavar": "N"}),
     ("report", "--tradeoff", "a path stored by `widemargin tradeoff --out`; may be given several times",
      {"type": Path, "action": "append", "default": [], "metavar": "PATH.json"}),
-    ("report", "--no-tradeoff", "make no short paths for the rules without a stored one: no prices for them", _FLAG),
+    ("report", "--no-tradeoff", "train no short paths for rules without a stored one: these then have no price",
+     _FLAG),
     ("reproduce", "--all", "every figure and table, and a page of their verdicts", _FLAG),
-    ("reproduce", "--again",
-     "do again what is there with the same settings and code (and what is there of other code)", _FLAG),
+    ("reproduce", "--again", "replace stored results, also those that were made with other settings or code", _FLAG),
     ("reproduce", "--list", "say which figures there are, and what they take", _FLAG),
     ("reproduce", "--runs", "runs to average (default: as --list says)", {"type": int, "metavar": "N"}),
     ("reproduce", "--rows",
@@ -230,7 +230,7 @@ OPTIONS: list[tuple[str, str, str | None, dict[str, Any]]] = [
      {"type": int, "metavar": "N"}),
     ("reproduce", "--quick", "a few points on small synthetic data: shows that it runs, no more", _FLAG),
     ("reproduce", "--workers",
-     "runs side by side (times then are those of a shared machine): processes, or a Dask scheduler's address",
+     "number of runs in parallel, or the address of a Dask scheduler (times are then those of a shared machine)",
      _NUMBER_OR_ADDRESS),
     ("train", "--time-budget", "keep the best model after so many seconds (default: [model] time_budget)", _SECONDS),
     ("predict", "--time-budget",
@@ -238,20 +238,20 @@ OPTIONS: list[tuple[str, str, str | None, dict[str, Any]]] = [
     ("audit compare", "--time-budget",
      "stop without a verdict if not all rows are done after so many seconds (exit code 1)", _SECONDS),
     ("tradeoff", "--time-budget", "keep the points done by then", _SECONDS),
-    ("report", "--time-budget", "time for the models that are trained beside (paths, the SVM without rules)", _SECONDS),
+    ("report", "--time-budget", "time for the models trained for comparison (paths, the SVM without rules)", _SECONDS),
     ("reproduce", "--time-budget",
      "begin no further run after so many seconds; finished ones are kept (exit code 1)", _SECONDS),
     # What is written
-    ("init", "--out", "default: goals.toml", _FILE | {"default": Path("goals.toml")}),
+    ("init", "--out", "where to write (default: goals.toml)", _FILE | {"default": Path("goals.toml")}),
     ("predict", "--out", "where to write: .csv, .parquet or .pq (default: [output] predictions)", _FILE),
     ("tradeoff", "--out",
-     "store the path as numbers. Points that are there already, of the same question, are not trained again",
+     "store the path as numbers; points that the file has already, for the same goal and table, are not trained again",
      {"type": Path, "metavar": "PATH.json"}),
     ("report", "--out", "where to write it (default: [output] report, else report.html)",
      {"type": Path, "metavar": "FILE.html"}),
     ("reproduce", "--out", "where results are saved (default: reproductions)",
      _FOLDER | {"default": Path("reproductions")}),
-    ("data", "--out", ".csv, .csv.gz or .parquet (default: NAME.csv)", _FILE),
+    ("data", "--out", "where to write: .csv, .csv.gz or .parquet (default: NAME.csv)", _FILE),
     ("init data", "--force", "replace the file if it exists", _FLAG),
     ("train audit", "--junit", "also write JUnit XML, a test case for each constraint", _FILE),
     ("audit compare report", "--report-json", "also write the report (docs/report.schema.json)", _FILE),
@@ -270,7 +270,7 @@ OPTIONS: list[tuple[str, str, str | None, dict[str, Any]]] = [
     ("audit", "--schema", "of --standard: print the JSON Schema of its report", _FLAG),
     ("tradeoff", "--plot", "draw the frontier (needs matplotlib)", {"type": Path, "metavar": "FILE.png"}),
     ("report", "--card",
-     f"an entry of the model card, above that of [card]; KEY: {', '.join(CARD_KEYS)}, or any heading",
+     f"an entry of the model card, in place of that of [card]; KEY: {', '.join(CARD_KEYS)}, or any heading",
      {"type": _entry, "action": "append", "default": [], "metavar": "KEY=TEXT"}),
     ("report", "--title", "heading of the page", {"metavar": "TEXT"}),
     # What a goals file is allowed

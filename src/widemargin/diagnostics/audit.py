@@ -91,8 +91,8 @@ def audit(
         None: the classifier's own `pos_label`, else the second of two classes. Of more classes none is the positive
         one, and a goal names them: `recall(of="cat")`; nor does it matter where a goal names every class.
     classes : array-like of labels, default=None
-        Whatever may be predicted; None: the classifier's own classes, else those of y. Predictions alone may name a
-        rare one of several classes that none of these rows has.
+        All labels that may be predicted; None: the classifier's own classes, else those of y. Needed where predictions
+        alone are given and name a rare class that does not occur in y.
     abstain : label, default=None
         The prediction that stands for no decision; None: the classifier's own `abstain`, else every row is decided.
         Rates count decisions: see `widemargin.goals.decision_rate`.
@@ -108,9 +108,9 @@ def audit(
         For rows in blocks, see Notes: None: one block after the other (Dask collections: the client in force); an
         integer: so many blocks at a time on this machine; a client: its cluster.
     missing_groups : bool, default=False
-        Whether to say what rows whose group is unknown (a missing value in a column that a population looks at) can
-        make of every rate and constraint: `report.missing_groups`. With `decide="confident"` a constraint that they
-        can turn counts as not met.
+        Whether to say how far rows whose group is unknown (a missing value in a column that a population looks at) can
+        change every rate and constraint: `report.missing_groups`. With `decide="confident"` a constraint whose verdict
+        they can change counts as not met.
 
     Returns
     -------
@@ -118,11 +118,11 @@ def audit(
 
     Notes
     -----
-    Rows that do not fit may come in blocks: X, y, populations, weights, baselines and predictions as Dask collections
-    with the same partitions, or X as the path of a Parquet file or folder. Of a Dask frame or of files y, sample_weight
-    and predictions may be given by the names of columns; the whole table then serves the populations. The rows are
-    counted in one pass (in two, if neither a classifier nor `pos_label` says which class is the positive one), and the
-    report is that of all rows at once, see `AuditCounts`.
+    Rows that do not fit in memory may come in blocks: X, y, populations, weights, baselines and predictions as Dask
+    collections with the same partitions, or X as the path of a Parquet file or folder. Of a Dask frame or of files y,
+    sample_weight and predictions may be given by the names of columns; populations may then use every column of the
+    table. The rows are counted in one pass (in two, if neither a classifier nor `pos_label` says which class is the
+    positive one), and the report is that of all rows at once, see `AuditCounts`.
 
     Raises
     ------

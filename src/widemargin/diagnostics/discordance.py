@@ -52,12 +52,12 @@ def power_of(labels: ArrayLike, share: float, alpha: float = 0.05) -> npt.NDArra
 
 
 def labels_needed(share: float, *, power: float = 0.8, alpha: float = 0.05) -> int | None:
-    """Labelled rows on which two classifiers differ that prove, with some power, which one is better.
+    """How many labelled rows on which two classifiers differ prove, with some power, which one is better.
 
     The least number from which on the exact two-sided test of McNemar at level alpha finds the better one with at least
-    this probability. The power of an exact test is a saw, so the first number that reaches it is not yet enough. Beyond
-    20,000 labels: `((z_a / 2 + z_b sqrt(p (1 - p))) / (p - 1/2))^2` with the normal quantiles z of `1 - alpha / 2` and
-    of `power`, and `1 / (p - 1/2)` more for continuity.
+    this probability. The power of an exact test rises and falls like a saw, so the first number that reaches it is not
+    yet enough. Beyond 20,000 labels: `((z_a / 2 + z_b sqrt(p (1 - p))) / (p - 1/2))^2` with the normal quantiles z of
+    `1 - alpha / 2` and of `power`, and `1 / (p - 1/2)` more for continuity.
 
     Parameters
     ----------

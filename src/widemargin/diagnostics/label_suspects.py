@@ -109,7 +109,7 @@ def label_suspects(
     y : array-like of shape (n,)
     folds : int, default=5
     repeats : int, default=3
-        More average out which rows were learned from.
+        More repeats average out which rows were learned from.
     random_state : int, RandomState or None, default=None
         Of the folds.
 

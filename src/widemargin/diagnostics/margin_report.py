@@ -45,8 +45,8 @@ class MarginSummary:
     mean, median, catoni : float
         Location; `catoni` is the Catoni estimate of the mean, which outliers hardly move.
     catoni_radius : float or None
-        With confidence `1 - delta` the true mean is that near (approximate: the variance is estimated). None where too
-        few rows, or tails too heavy, prove nothing.
+        With confidence `1 - delta` the true mean is within this distance (approximate: the variance is estimated). None
+        where rows are too few, or tails too heavy, to prove anything.
     sd, iqr : float
         Spread: standard deviation, and distance of the quartiles.
     skewness : float or None
@@ -61,8 +61,8 @@ class MarginSummary:
         Exact ones at the confidence of the report: by Clopper and Pearson, and by the order of the margins. None for
         weighted rows.
     risk_coverage : RiskCoverage or None
-        The error of the surest rows, which is what abstention would buy. None where only margins are known, or of more
-        than two classes in blocks.
+        The error of the surest rows: what abstention would gain. None where only margins are known, or for more than
+        two classes in blocks.
     """
 
     name: str
@@ -210,12 +210,12 @@ def margin_report(
     delta : float, default=0.05
         One minus the confidence of each Catoni radius and each interval.
     sample_weight : array-like of shape (n,), default=None
-        Weight 2 is a row that is there twice.
+        A row of weight 2 counts as two rows.
     classes : array-like of shape (n_classes,), default=None
         With an array of scores: the labels, in the order of its columns. None: the sorted labels of y.
     leverage : int, default=0
-        So many rows are named whose features stand out most (`LeverageRow`), with their margins: on these a model that
-        is trained on such rows depends. For numbers in memory, at the cost of a least squares fit.
+        How many rows to name whose features stand out most (`LeverageRow`), with their margins: a model that is trained
+        on such rows depends on them. For numbers in memory, at the cost of a least squares fit.
     data_name : str, default="the data"
         What the report calls the rows.
     workers : None, int or distributed.Client, default=None

@@ -78,7 +78,7 @@ def certified_radii(clf: Classifier, X: Features, *, norm: str = "l2") -> Certif
     Raises
     ------
     DataError
-        If nothing is known of the classifier, or of a step before it.
+        If there is no certificate for this kind of classifier, or for a step before it.
 
     Examples
     --------

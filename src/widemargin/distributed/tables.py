@@ -230,7 +230,7 @@ def labelled_parquet(
 
     Notes
     -----
-    Every column is there for the goal's populations and baselines.
+    The goal's populations and baselines may use every column of the file.
     """
     import pyarrow.parquet as pq
 

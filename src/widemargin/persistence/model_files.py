@@ -83,7 +83,7 @@ def save_model(model: BaseEstimator, path: str | PathLike[str], *, metadata: Map
     The file is a zip archive in the format of skops with one more part, `widemargin.json`, and a checksum at its end.
     It holds parameters and fitted attributes; goals are stored as text. Training rows are not in it, except the support
     vectors of kernel models and the landmarks of a "nystroem" feature map, without which they cannot predict. Boosted
-    trees that were read cannot go on learning (`warm_start`).
+    trees that were read from a file cannot be trained further (`warm_start`).
 
     Parameters
     ----------

@@ -78,9 +78,9 @@ def to_onnx(model: Any, path: str | PathLike[str]) -> None:
     -----
     The input `X` is a matrix of doubles, shape (n, n_features). A table has one input for each column, by its name and
     of shape (n, 1): numbers are doubles, NaN where missing; words, and `true` and `false`, are texts, empty where
-    missing. The graph does not check its input as `TableSchema` does: unknown words fall back, and nobody is told.
-    So has a pipeline of scikit-learn whose first step was fitted to columns by name (`ColumnTransformer`); words are
-    the columns that go into a `OneHotEncoder` or `OrdinalEncoder` of texts.
+    missing. A pipeline of scikit-learn whose first step was fitted to columns by name (`ColumnTransformer`) has such
+    inputs, too; words are the columns that go into a `OneHotEncoder` or `OrdinalEncoder` of texts. The graph does not
+    check its input as `TableSchema` does: unknown words are replaced without a warning.
 
     The outputs are `label`, shape (n,), and `scores`, the `decision_function`, shape (n,) or (n, n_scores). They are
     computed in another order than here, so scores agree to about 1e-9 of their size, and a label may differ where a

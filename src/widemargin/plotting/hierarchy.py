@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class HierarchyDisplay:
-    """A tree of nodes, one a line, and beside it precision and recall of each.
+    """A tree of nodes, one on each line, with the precision and recall of each beside it.
 
     Made by `from_estimator`; the constructor takes the computed arrays.
 
@@ -55,7 +55,7 @@ class HierarchyDisplay:
     def from_estimator(
         cls, estimator: Any, X: Features, y: Features, *, most: int = 40, axes: "list[Axes] | None" = None
     ) -> "HierarchyDisplay":
-        """Plot the nodes of a fitted `HierarchicalSVC` with its rates on some rows, best those of a test.
+        """Plot the nodes of a fitted `HierarchicalSVC` with its rates on some rows, preferably test rows.
 
         Parameters
         ----------

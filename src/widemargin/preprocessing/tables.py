@@ -60,11 +60,11 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     max_words : int, default=1000
         Word columns with more distinct values are refused as identifiers.
     rare_words : int, default=1
-        Words (missing ones too) of fewer training rows share one 0/1 column, so that no weight is learned from a few
-        rows. With 1 every word has a column of its own.
+        Words (and missing ones) that occur in fewer training rows than this share one 0/1 column, so that no weight is
+        learned from a few rows. With 1 every word has a column of its own.
     word_codes : bool, default=False
         For trees: one column for each column of words, with the code 1 for the commonest word, 2 for the next and 0 for
-        unknown ones, in place of a 0/1 column for each word. Boosted trees come as far with it, and are fitted many
+        unknown ones, in place of a 0/1 column for each word. Boosted trees do as well with codes, and are fitted many
         times faster where there are many words.
     sparse_output : bool, default=True
         A CSR matrix, or with False an array, which histogram boosting needs.

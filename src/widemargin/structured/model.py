@@ -6,9 +6,9 @@ and Srebro 2016). phi may be factored,
 
     phi(x, y) = ( sum_r  A(y)_r (x) x_r ,  b(y) ),
 
-rows x_r of the example (one for multi-label, one a step of a sequence) times a vector of S numbers that the label
-chooses, and P numbers that do not depend on x. Weights are then W of shape (d, S) and theta of shape (P,), and a block
-of the dual is the small pair (A, b), whatever d is. A model without rows has only b.
+rows x_r of the example (one for multi-label, one for each step of a sequence) times a vector of S numbers that depends
+on the label, and P numbers that do not depend on x. Weights are then W of shape (d, S) and theta of shape (P,), and a
+block of the dual is the small pair (A, b), whatever d is. A model without rows has only b.
 """
 
 from collections.abc import Sequence
@@ -46,17 +46,21 @@ class Weights(NamedTuple):
 class StructuredModel(Protocol):
     """A user's structured problem: everything that the learners ask for.
 
-    It may also have `stack(X)`, the rows of all examples in one matrix and where each example begins (n + 1 numbers),
-    which is faster than `rows` one by one; `contains(x, y)`, whether y is a label of x, asked of every label that an
-    oracle returns; `features(x, y, truth)` with a third argument, where phi compares y with the truth;
-    `decode_certified(potentials, theta)`, a label like that of `decode` and whether it is proved to be the best;
-    `oracle_many(X, Y, potentials, theta, rescaling)`, the most violating labels of many examples at a time, one for
-    each entry of X, Y and potentials (lists, or arrays where the examples are one and where all have as many rows):
-    those of largest loss + score where `rescaling` is "margin", of largest `loss (1 + score - score of the truth)`
-    where it is "slack", or y_i itself; with it `features_many(X, Y)` or `features_many(X, Y, truths)`, the features of
-    a label of each of many examples, A of shape (their rows, S), one example after the other, and b of shape
-    (examples, P), and `loss_many(Y, truths)`, their losses; and what `structured.compiled.CompiledModel` names, where
-    its argmax is compiled.
+    It may also have:
+
+    - `stack(X)`: the rows of all examples in one matrix, and where each example begins (n + 1 numbers); faster than
+      `rows` one by one.
+    - `contains(x, y)`: whether y is a label of x; asked of every label that an oracle returns.
+    - `features(x, y, truth)` with a third argument, if phi compares y with the truth.
+    - `decode_certified(potentials, theta)`: a label like that of `decode`, and whether it is proved to be the best.
+    - `oracle_many(X, Y, potentials, theta, rescaling)`: the most violating labels of many examples at a time, one for
+      each entry of X, Y and potentials (lists, or arrays where the examples are one and where all have as many rows).
+      With "margin" rescaling that is the label of largest loss + score, with "slack" rescaling the one of largest
+      `loss (1 + score - score of the truth)`, or y_i itself.
+    - With `oracle_many`, also `features_many(X, Y)` or `features_many(X, Y, truths)`: the features of one label of each
+      of many examples, A of shape (their rows, S), one example after the other, and b of shape (examples, P); and
+      `loss_many(Y, truths)`: their losses.
+    - What `structured.compiled.CompiledModel` names, if its argmax is compiled.
     """
 
     def prepare(self, X: Examples, Y: Examples) -> tuple[int, int, int]:

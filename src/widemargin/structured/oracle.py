@@ -24,8 +24,8 @@ __all__ = [
 FREE, CONE, LEVEL, LEVELS, DIRECT, CONVEX = "free", "cone", "level", "levels", "direct", "convex"
 
 CAPABILITIES = frozenset({FREE, CONE, LEVEL, LEVELS, DIRECT, CONVEX})
-"""What an oracle may be able to do: answer the question of that name; "convex": its labels are those of a relaxation,
-and their points fill a polygon."""
+"""What an oracle may be able to do: answer the question of that name. "convex" says that its labels are those of a
+relaxation, and that their points fill a polygon."""
 
 
 class Answer(NamedTuple):
@@ -49,7 +49,7 @@ class Found(NamedTuple):
     Attributes
     ----------
     y : any or None
-        The best label met; None where no label has a positive value (then y_i itself is best, of value 0).
+        The best label found; None where no label has a positive value (then y_i itself is best, with the value 0).
     h, g : float
         Its point.
     upper : float

@@ -371,7 +371,8 @@ def test_a_goal_about_decisions_makes_a_model_that_abstains(folder, capsys):
     strict, loose = json.loads(capsys.readouterr().out)["path"]["training"]["objective"]
     assert 0.0 <= loose < strict  # the share of undecided rows
     assert main(path) == 0 and "Nothing was trained" in capsys.readouterr().out
-    assert main(["report", goals, "--model", str(folder / "m.skops"), "--tradeoff", str(folder / "path.json")]) == 0
+    shown = ["--model", str(folder / "m.skops"), "--tradeoff", str(folder / "path.json"), "--out", str(page)]
+    assert main(["report", goals, *shown]) == 0
     assert main([*path, "--time-budget", "5"]) == 2
     assert "--time-budget is for models that are trained to their goal" in capsys.readouterr().err
     models = [str(folder / "m.skops")] * 2

@@ -28,10 +28,10 @@ class CatoniRiskClassifier(LinearBaseline):
     It is `widemargin.RiskClassifier("catoni", level=scale)` with a start and a scale of its own. For a linear model,
     `theta(w)` is the root of `sum_i s_i psi((theta - loss_i) / scale) = 0` over its logistic losses (their Catoni
     estimate of location, `widemargin.losses.catoni_location`), and `theta(w) + 1/(2 C sum s) |w|^2` is minimised. The
-    gradient weighs the rows by `psi'`, which is 0 for a loss far from theta: a wrong label, or a row with huge
-    features and a wrong label, is left out of the fit, where a convex loss would be ruled by it. So it resists
-    leverage, heavy tails and label noise at once; in return it is not convex, and what it leaves out may be a rare
-    class. It therefore starts from a logistic regression on rows whose norms are clipped to the median one.
+    gradient weighs the rows by `psi'`, which is 0 for a loss far from theta: a wrong label, or a row with huge features
+    and a wrong label, is left out of the fit, whereas it would dominate a convex loss. So the method resists leverage,
+    heavy tails and label noise at once; in return it is not convex, and what it leaves out may be a rare class. It
+    therefore starts from a logistic regression on rows whose norms are clipped to the median one.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class CatoniRiskClassifier(LinearBaseline):
         In units of the logistic loss. Raising it leaves out fewer rows, and tends to the logistic regression. "auto":
         4, 2, 1, 1/2 and 1/4 are tried in turn, each from the solution before, beginning with the start itself; a
         solution replaces the one kept so far where it makes fewer errors on the training rows, by more than two
-        standard errors of the difference. Counts of errors are bounded, so outliers cannot rule the choice.
+        standard errors of the difference. Counts of errors are bounded, so outliers cannot dominate the choice.
     fit_intercept : bool, default=True
         The intercept is not regularised.
     tol : float, default=1e-5
@@ -78,8 +78,9 @@ class CatoniRiskClassifier(LinearBaseline):
 
     Notes
     -----
-    The paper has any influence function between two bounds; it takes the widest, a logarithm, whose slope falls off so
-    slowly that rows scaled by 20 still rule the fit. Catoni and Giulini's is the one of margin pursuit.
+    The paper allows any influence function between two bounds; it takes the widest, a logarithm, whose slope falls off
+    so slowly that rows scaled by 20 still dominate the fit. The one of Catoni and Giulini, used here, is that of margin
+    pursuit.
 
     Examples
     --------

@@ -34,25 +34,25 @@ class MedianOfMeansClassifier(LinearBaseline):
     `method="blocks"` (Lecue, Lerasle and Mathieu 2020, Algorithm 1) the blocks are ordered by their mean loss, and the
     step follows the mean gradient of those around the median; with `method="gradient"` it follows the median over the
     blocks of the mean gradient, coordinate by coordinate (as in Prasad, Suggala, Balakrishnan and Ravikumar 2020). The
-    mean of the iterates of the second half is kept. A block without an outlier is needed more often than not: with a
-    share e of outliers `(1 - e)^block_size > 1/2`.
+    mean of the iterates of the second half is kept. More than half of the blocks should have no outlier: with a share e
+    of outliers `(1 - e)^block_size > 1/2`.
 
     It resists leverage, heavy tails and wrong labels. Features should have similar scales, for the step size is the
-    same for all. There is no certificate: what is minimised is not a function, for the blocks change. That is also why
-    it is no risk of `widemargin.RiskClassifier`, which minimises one function of the losses.
+    same for all. There is no certificate, because the blocks change and so no fixed function is minimised. That is also
+    why it is not a risk of `widemargin.RiskClassifier`, which minimises one function of the losses.
 
     Parameters
     ----------
     C : float, default=1.0
         Inverse strength of the regulariser, as in `sklearn.linear_model.LogisticRegression`.
     block_size : int, default=3
-        Rows in a block. Raising it makes steps steadier, and fewer outliers are borne; with all rows in one block the
+        Rows in a block. Raising it makes steps steadier, but tolerates fewer outliers; with all rows in one block the
         model is a logistic regression.
     method : {"blocks", "gradient"}, default="blocks"
         "gradient" cannot learn a feature that is 0 in most rows: its median gradient is 0.
     central : float, default=0.1
         Share of the blocks around the median that "blocks" follows; 0 is the paper's single block. Raising it makes
-        steps steadier, and fewer outliers are borne.
+        steps steadier, but tolerates fewer outliers.
     start : {"clipped", "zero"}, default="clipped"
         "clipped": a logistic regression on rows whose norms are clipped to the median one.
     fit_intercept : bool, default=True

@@ -23,8 +23,8 @@ class ShiftedSVC(BinaryGoalMixin, ClassifierMixin, BaseEstimator):  # type: igno
     """Unconstrained linear SVM whose bias is then shifted, exactly, to meet a goal on the training rows.
 
     The baseline of Goh et al. (2016, Sections 3 and 4.2), for any number of constraints: of all thresholds that meet
-    them, the one of the best objective is taken. The direction of the SVM knows nothing of the goal, so goals that pull
-    apart (a recall floor and a churn ceiling) are often out of its reach.
+    them, the one with the best objective is taken. The direction of the SVM does not take the goal into account, so
+    constraints that pull in opposite directions (a recall floor and a churn ceiling) are often out of its reach.
 
     Parameters
     ----------

@@ -307,10 +307,10 @@ def local_law_144(
     unknown : collection of str, default=()
         Further values of sex and race or ethnicity that mean unknown.
     leave_out_small : str, default=None
-        Why categories with less than 2% of the data are left out of the impact ratios, as the rules want it published.
-        None: they are marked and stay in.
+        The reason why categories with less than 2% of the data are left out of the impact ratios, which the rules want
+        published. None: these categories are marked and stay in.
     decide : {"estimate", "confident"}, default="estimate"
-        What `passed` goes by: the impact ratios, or the least that the people of unknown category can make of them.
+        What `passed` goes by: the impact ratios, or the least that they can be, given the people of unknown category.
     data_name : str, default="the data"
     audit_date, source, distribution_date : str, default=None
         What the rules want published: the date of the audit (None: today), source and explanation of the data, and

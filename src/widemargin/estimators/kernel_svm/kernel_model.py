@@ -239,25 +239,26 @@ class KernelOptions(SolverOptions):
     fit_intercept : bool, default=True
         Whether there is an unregularised bias, as in SVC. The solvers "sdca" and "pegasos" need False.
     precision : {"auto", "single", "double"}, default="auto"
-        Of kernel values in `fit`. "auto" is that of X, but single for a Gaussian kernel, a binary problem of 2,000 rows
-        or more and a tol of 1e-3 or more, where the rows are near enough to the origin for an error below 1e-5: about
-        twice as fast, and what LIBSVM keeps; double where C is so large that rounding could miss tol. The duals certify
-        in double.
+        Precision of kernel values in `fit`. "auto" is that of X, with two exceptions. It is single for a binary problem
+        of 2,000 rows or more with a Gaussian kernel and a tol of 1e-3 or more, if the rows are near enough to the
+        origin for an error below 1e-5; this is about twice as fast, and what LIBSVM keeps. It is double if C is so
+        large that rounding could miss tol. The dual solvers certify in double.
     backend : str, default="numpy"
-        Where kernel values are computed: "numpy"; "torch" or "torch:DEVICE": rows, kernel rows, scores and the choice
-        of the working set stay on the device, with a kernel of inner products ("array-api" runs the same code on
-        NumPy). `predict` uses NumPy where PyTorch or the device is missing: the values agree up to rounding. The
-        default needs nothing installed.
+        Where kernel values are computed: by "numpy", or by PyTorch with "torch" or "torch:DEVICE". Then rows, kernel
+        rows, scores and the choice of the working set stay on the device; the kernel must be a function of inner
+        products ("laplacian" is none). ("array-api" runs the same code on NumPy.) `predict` uses NumPy where PyTorch or
+        the device is missing: the values agree up to rounding. The default needs nothing else installed.
     validation_fraction : float in (0, 1), default=0.1
-        With `tol=None`: share of every class that is held out. Where no class has two rows none is, and `tol` is 0.1.
-        More rows judge more exactly, and fewer are left to train on; a tenth is scikit-learn's usual share.
+        With `tol=None`: share of every class that is held out. If no class has two rows none is held out, and `tol` is
+        0.1. A larger share judges more exactly, but leaves fewer rows to train on; a tenth is scikit-learn's usual
+        share.
     time_budget : float, default=None
         Seconds after which the model so far is kept, with a warning. Binary problems share it equally.
     callbacks : sequence of callable, default=None
         Each is called with a `Progress` between steps; returning True stops the fit.
     on_interrupt : {"raise", "return"}, default="raise"
-        After Ctrl-C the model so far is kept either way; "return" ends `fit` normally, which suits notebooks. Scripts
-        should stop where they are stopped.
+        After Ctrl-C the model so far is kept either way; "return" ends `fit` normally, which suits notebooks, and
+        "raise" stops a script.
 
     Raises
     ------
@@ -293,10 +294,11 @@ class SBPOptions(SolverOptions):
         "batch" draws `batch_size` covered rows a step and caches kernel rows; "published" draws one row a step,
         computes it afresh and takes the plain average (Algorithm 1 of the paper), which is many times slower.
     batch_size : int, default=256
-        Rows of a step of "batch". Raising it makes steps more exact and dearer. Chosen on rows of a9a and MNIST.
+        Rows in a step of "batch". Raising it makes steps more exact and slower. The default was chosen on rows of a9a
+        and MNIST.
     validation_fraction : float, default=0.1
-        Share of each class that is held out where `tol=None`. Where a class has one row it holds out none, and where no
-        row is left to hold out the run stops at a gap of 10%.
+        Share of each class that is held out with `tol=None`. No row is held out of a class that has only one, and if no
+        rows are held out at all the run stops at a gap of 10%.
     on_interrupt : {"raise", "return"}, default="raise"
         After Ctrl-C the attributes are set; then the KeyboardInterrupt is raised again, or not.
 

@@ -110,8 +110,8 @@ class KernelPerceptron(KernelParameters, KernelModel, ClassifierMixin, BaseEstim
             the values of all pairs, shape (n, n).
         y : array-like of shape (n,)
         sample_weight : array-like of shape (n,), default=None
-            A mistake on a row adds it as often as its weight is above the mean; rows of weight 0 are left out. It is
-            not the same as a row that is there several times, and so comes up several times.
+            A mistake on a row adds it with its weight divided by the mean weight; rows of weight 0 are left out. A row
+            of weight 2 is therefore not the same as a row given twice, on which two mistakes may be made.
 
         Returns
         -------

@@ -121,7 +121,7 @@ def kernel_search(
     ----------
     model : KernelSVC or SBPClassifier
         Its kernel, degree, coef0, class weights, intercept and way with many classes are used; C, nu and gamma are not.
-        All cells are solved by the working-set dual; the class of the model decides what the best one is called.
+        All cells are solved by the working-set dual, whichever class the model has; `best_estimator` is of that class.
     X : array-like or CSR matrix of shape (n, d)
         With a precomputed kernel the values of all pairs.
     y : array-like of shape (n,)
@@ -134,12 +134,12 @@ def kernel_search(
     n_rows : int or None, default=2000
         Rows of the subsample, drawn with the shares of the classes; None: all rows. Raising it costs time quadratically
         and memory `8e-6 n_rows^2` MB, half of that for Gaussian kernels from 5,000 rows on. C is not adjusted: a good C
-        of few rows is a good or somewhat large one of many.
+        for few rows is good, or somewhat too large, for many.
     n_folds : int, default=3
     race : bool, default=False
-        Whether a cell whose error is clearly above that of the best one so far, on the rows of the first two or five
-        folds, is spared the others: most of the time goes to cells of large C. It is not chosen, and its error is that
-        of fewer rows (`Cell.folds`).
+        Whether to skip the remaining folds of a cell whose error after two or five folds is clearly above that of the
+        best one so far: most of the time goes to cells of large C. Such a cell is not chosen, and its error is that of
+        fewer rows (`Cell.folds`).
     refit : bool, optional
         Whether `best_estimator` is fitted to all rows of X. None: where the search saw all of them.
     time_budget : float, optional
@@ -154,8 +154,9 @@ def kernel_search(
     n_jobs : int, optional
         Threads, which share the folds; None: all that cores, `OMP_NUM_THREADS` and threadpoolctl allow.
     workers : int or distributed.Client, optional
-        Gammas are searched side by side: by so many processes, or on a Dask cluster; None: as `joblib.parallel_config`
-        says. Cells are the same, but each gamma has a race of its own; callbacks are told of them when it is done.
+        Gammas are searched in parallel: by so many processes, or on a Dask cluster; None: as `joblib.parallel_config`
+        says. Cells are the same, but each gamma has a race of its own; callbacks are called for its cells when it is
+        done.
     random_state : int, RandomState or None, default=None
 
     Returns

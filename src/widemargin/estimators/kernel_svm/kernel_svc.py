@@ -92,21 +92,22 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
     coef0 : float, default=0.0
         Of "poly" and "sigmoid".
     shrinking : bool, default=True
-        Only `solver="smo"` looks at it: the other duals leave rows aside by themselves.
+        Used by `solver="smo"` only; the other dual solvers set rows aside by themselves.
     tol : float or None, default=1e-3
         Largest violation of the optimality conditions, as in SVC. None holds out a tenth of the rows (`KernelOptions`),
         and stops when their error does not improve any more. For the batch perceptrons and "pegasos" it is the largest
-        relative gap; they reach some percent, and take the default for None.
+        relative gap; they can prove a few percent only, so for them the default means None.
     cache_size : float, default=200
-        Megabytes of kernel values kept. Raising it saves arithmetic until the rows of all support vectors fit.
+        Megabytes of kernel values to keep. Raising it saves arithmetic until the kernel rows of all support vectors
+        fit.
     class_weight : dict or "balanced", default=None
         Factors of C, as in SVC.
     verbose : int, default=0
         1 logs every step to the logger "widemargin".
     max_iter : int, default=-1
-        Most steps of the solver for each binary problem; -1: no limit, or that of the solver. A step of the duals is a
-        working set of up to 1024 rows, of "smo" a pair of rows as in SVC, of the batch perceptrons a batch, of the
-        others a pass.
+        Largest number of steps for each binary problem; -1: no limit, or that of the solver. A step is a working set of
+        up to 1024 rows with the dual solvers, a pair of rows with "smo" (as in SVC), a batch with the batch
+        perceptrons, and a pass with the others.
     decision_function_shape : {"ovr", "ovo"}, default="ovr"
         With more than two classes: one column a class, or one a pair.
     break_ties : bool, default=False
@@ -130,8 +131,9 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
     n_jobs : int, default=None
         Threads inside `fit`; None: all that cores, `OMP_NUM_THREADS` and threadpoolctl allow.
     solver_options : KernelOptions or dict, default=None
-        What SVC does not have and few change: many classes one against the rest, no bias, precision and place of the
-        arithmetic, rows held out, limits of time, callbacks and Ctrl-C. None: the defaults of `KernelOptions`.
+        Options that SVC does not have and that few users change: one against the rest for many classes, no bias,
+        precision and device of the arithmetic, rows held out, limits of time, callbacks and Ctrl-C. None: the defaults
+        of `KernelOptions`.
 
     Attributes
     ----------
@@ -167,8 +169,8 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
     violation_ : float
         The largest violation of the optimality conditions, what `tol` bounds; NaN where the solver does not know it.
     nu_ : ndarray of shape (n_problems,)
-        Mean hinge loss of the training rows over `|w|`: the nu of `SBPClassifier` that has this solution. Only the
-        batch perceptron knows it, else NaN; `nu_from_C` of widemargin-papers computes it.
+        Mean hinge loss of the training rows divided by `|w|`: the nu for which `SBPClassifier` has this solution. NaN
+        unless the solver is a batch perceptron; `nu_from_C` of widemargin-papers computes it for any C.
     history_ : tuple of dict
         Of every step: "problem", "seconds", "evaluations" and what the solver knew.
     evaluations_ : int

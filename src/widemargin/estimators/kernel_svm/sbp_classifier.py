@@ -90,17 +90,18 @@ class Task(NamedTuple):
 class SBPClassifier(KernelParameters, KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Kernel SVM of two classes by the stochastic batch perceptron, with the slack as the parameter.
 
-    Among directions of norm at most 1 in the kernel's space it seeks the one of largest margin after every row is
-    helped by a slack whose mean is `nu`. Every kernel SVM solves this problem for some nu, its mean hinge loss divided
-    by the norm of w, and this parameter has units: a distance in the kernel's space. The method is best at a moderate
-    accuracy after few kernel evaluations, with a classifier at any time; for the optimum use `KernelSVC`.
+    Among directions of norm at most 1 in the kernel's space it seeks the one with the largest margin, where the rows
+    are given slacks whose mean is `nu`. Every kernel SVM solves this problem for some nu: its mean hinge loss divided
+    by the norm of w. nu is a distance in the kernel's space. The method is best for a moderate accuracy after few
+    kernel evaluations, and has a classifier at any time; for the optimum use `KernelSVC`.
 
     Parameters
     ----------
     nu : float or "auto", default="auto"
-        Mean slack, >= 0. Raising it lets more rows violate the margin; 0 asks for a hard margin. "auto": that of the
-        SVM, of four whose C grow by decades, which errs least on rows held out in three folds of at most 2,000 rows, as
-        nu does not depend on their number; `kernel_search` looks more closely, and for `gamma`, too.
+        Mean slack, >= 0. Raising it lets more rows violate the margin; 0 asks for a hard margin. "auto": four SVMs
+        whose C grow by decades are compared in three folds of at most 2,000 rows, and the nu of the one with the least
+        error is taken (nu does not depend on the number of rows); `kernel_search` looks more closely, and for `gamma`,
+        too.
     kernel : {"rbf", "linear", "poly", "laplacian", "sigmoid", "precomputed"} or callable, default="rbf"
         It must be positive semi-definite.
     gamma : {"scale", "auto"} or float, default="scale"
@@ -111,8 +112,8 @@ class SBPClassifier(KernelParameters, KernelModel, ClassifierMixin, BaseEstimato
         Whether there is an unregularised bias.
     tol : float or None, default=None
         Largest relative gap between the margin and its upper bound. None holds out a tenth of the rows (`SBPOptions`)
-        and stops when their error has stopped falling beyond noise; with `nu="auto"` it is 0.1 where those would be
-        fewer than 200.
+        and stops when their error no longer falls by more than its noise; with `nu="auto"` it means 0.1 if that tenth
+        would be fewer than 200 rows.
     max_iter : int, default=10,000
         Largest number of steps.
     cache_size : float, default=200
@@ -128,9 +129,9 @@ class SBPClassifier(KernelParameters, KernelModel, ClassifierMixin, BaseEstimato
     n_jobs : int or None, default=None
         Threads inside `fit`; None: all that cores, `OMP_NUM_THREADS` and threadpoolctl allow.
     random_state : int, RandomState or None, default=None
-        Of the draws and the rows held out.
+        For the draws and the rows held out.
     solver_options : SBPOptions or dict, default=None
-        The published algorithm in place of batches, their size, rows held out, workers, and Ctrl-C. None: the defaults
+        The published algorithm in place of batches, the size of batches, rows held out, and Ctrl-C. None: the defaults
         of `SBPOptions`.
 
     Attributes
@@ -150,7 +151,7 @@ class SBPClassifier(KernelParameters, KernelModel, ClassifierMixin, BaseEstimato
     nu_ : float
         `nu`, or what was chosen.
     margin_ : float
-        Margin of the direction of norm at most 1 with the slack; not positive where no margin was found at this nu (the
+        Margin, with the slacks, of the direction that was found; not positive if no margin was found at this nu (the
         coefficients are then those of the direction).
     margin_bound_ : float
         No classifier has a larger one at this nu, on these rows.
@@ -159,7 +160,7 @@ class SBPClassifier(KernelParameters, KernelModel, ClassifierMixin, BaseEstimato
     n_covered_ : float
         Rows below the margin (in each class where there is a bias), by weight relative to the largest.
     held_out_error_ : float or None
-        Error on the rows held out; chosen as the least of several looks, so slightly flattering.
+        Error on the rows held out; it is the least of several, so slightly too low.
     status_ : str
     n_iter_ : int
         Steps.

@@ -34,15 +34,15 @@ class MarginPursuitClassifier(MarginModel):
     Parameters
     ----------
     margin_level : float, default=1.0
-        The margin every row should have. With a scale in proportion it only sets the units of the scores.
+        The margin that every row should have. If the scale changes in proportion, only the units of the scores change.
     scale : float or {"auto", "catoni", "rescale-once"}, default="auto"
         Distance from the level, in units of the margins, from which on a row pulls no harder. Raising it turns the loss
-        into a square, lowering it into an absolute value. "auto": train at `margin_level`, then again at
-        `scale^2` = the 75th percentile of the squared margins. "rescale-once": the paper's update,
-        to the same after some iterations of one run; from then on the loss is `rho` without its factor
-        `scale^2`, which amounts to `C / scale^2` in place of C and makes long stochastic steps shorter (Figure 5
-        there). "catoni": train at `margin_level`, then again at the scale of the Catoni estimator of the mean margin,
-        `scale^2 = n var / (2 log(2/delta))`, which grows with n.
+        into a square, lowering it into an absolute value. "auto": train at `margin_level`, then again at `scale^2` =
+        the 75th percentile of the squared margins. "rescale-once": the paper's update, which sets the same scale after
+        some iterations of one run; from then on the loss is `rho` without its factor `scale^2`, which amounts to `C /
+        scale^2` in place of C and makes long stochastic steps shorter (Figure 5 of the paper). "catoni": train at
+        `margin_level`, then again at the scale of the Catoni estimator of the mean margin, `scale^2 = n var / (2
+        log(2/delta))`, which grows with n.
     solver : {"lbfgs", "gd", "sgd"} or callable, default="lbfgs"
         "lbfgs" reaches the optimum in few passes. "sgd" is the projected stochastic form of the paper; "gd" is its
         Algorithm 1, gradient descent with a fixed step, and needs widemargin-papers. A function

@@ -29,9 +29,9 @@ class PursuitOptions(SolverOptions):
         Of the scales "auto" and "rescale-once": the squared scale is so many times the 75th percentile of the squared
         margins. Larger lets more distant rows pull harder. At 1 a quarter of the rows pull with a force near its bound.
     rescale_after : int, default=5
-        Iterations (passes of "sgd") before "rescale-once". Fewer rescale by margins that are still those of the start;
-        more let a regulariser that is too weak wander for longer. Passes of the fits that a warm start goes on from
-        count; with the other solvers a warm start is rescaled at once.
+        Iterations (passes of "sgd") before "rescale-once". With fewer, the margins that it goes by are still those of
+        the start; with more, a regulariser that is too weak lets the weights wander for longer. Passes of earlier fits
+        that a warm start continues count; with the other solvers a warm start is rescaled at once.
     delta : float, default=0.05
         Of the scale "catoni": one minus the confidence of its bound. Smaller makes the scale smaller. The default is
         the usual level of a test.
@@ -39,7 +39,7 @@ class PursuitOptions(SolverOptions):
         With "sgd", whether the mean of all steps of this fit is kept, weighted by their number, in place of the last.
         The mean is smoother and slower to forget the first steps.
     step_size : float, default=None
-        Of "gd"; None: one over the largest curvature, of which twice as much would diverge.
+        Step of "gd". None: one over the largest curvature; twice that would diverge.
     degree : float, default=3
         Of the kernel "poly". The default is scikit-learn's.
     coef0 : float, default=0.0
@@ -47,8 +47,8 @@ class PursuitOptions(SolverOptions):
     cache_size : float, default=1000
         Largest kernel matrix in megabytes, which exact kernels need whole: 11,000 rows fit in the default.
     on_interrupt : {"raise", "return"}, default="raise"
-        After Ctrl-C the model so far is kept either way; "return" ends `fit` normally, which suits notebooks. Scripts
-        should stop where they are stopped.
+        After Ctrl-C the model so far is kept either way; "return" ends `fit` normally, which suits notebooks, and
+        "raise" stops a script.
 
     Examples
     --------

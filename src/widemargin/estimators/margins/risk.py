@@ -28,9 +28,9 @@ class RiskClassifier(MarginModel):
     """Classifier that minimises a risk of the losses of its margins: their mean, that of the worst of them, and others.
 
     Minimises `1/2 |w|^2 + C n R(phi(y_1 f(x_1)), ..., phi(y_n f(x_n)))`, n the sum of the weights. With the mean for R
-    it is logistic regression or `LinearSVC`. Risks that look at the worst losses suit a model that must not fail on an
-    unknown minority of the rows. They trust every label. Risks that forgive large losses suit labels that may be wrong.
-    With more than two classes each is learned against the rest.
+    it is logistic regression or `LinearSVC`. Risks that look at the largest losses suit a model that must not fail on
+    an unknown minority of the rows; they trust every label. Risks that forgive large losses suit labels that may be
+    wrong. With more than two classes each is learned against the rest.
 
     Parameters
     ----------
@@ -61,12 +61,12 @@ class RiskClassifier(MarginModel):
           that share, .2.
         - "m-location": `min_theta theta + eta mean(log cosh(l - theta))` (Holland 2020). Level: eta > 1, 2.
 
-        And "auto": the mean of either loss, or "label-noise" at .2 on tempered rows, with C or less of it, as the
-        labels of rows held out in five folds are likelier (the plain mean at C unless another one is ahead by half a
-        standard error). Tempered: a row k times as far from the mean as the median row counts as 1/k, or 1/k^3, of a
-        row. It has no level, and `loss` is not used. For data of which some may be wrong.
+        And "auto", for data of which some may be wrong: the mean of either loss, or "label-noise" at .2 on tempered
+        rows, with C or a smaller one, whichever makes the labels of rows held out in five folds likeliest (the plain
+        mean at C unless another one is ahead by half a standard error). On tempered rows, a row k times as far from the
+        mean as the median row counts as 1/k, or 1/k^3, of a row. "auto" has no level, and `loss` is not used.
     level : float or sequence of pairs, default=None
-        The number of the risk; None is the one named above.
+        The number that the risk takes; None is the default named above.
     loss : {"logistic", "squared-hinge"}, default="logistic"
         phi. "squared-hinge" is 0 from the margin 1 on, and grows faster for wrong rows.
     C : float, default=1.0

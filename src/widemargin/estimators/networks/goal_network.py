@@ -175,18 +175,18 @@ class GoalNetwork(ThresholdedModel):
 
     The module's weights descend along a smooth stand-in for the Lagrangian of the goal while the prices of its
     constraints follow the 0/1 rates (the proxy-Lagrangian of Cotter et al. 2019). After every epoch the network, and
-    the running mean of its weights, are tried with every threshold on rows that are held out; the best of all is kept
-    that, as far as there is one, keeps the bounds on the rows of the training, too.
+    one with the running mean of its weights, are tried with every threshold on rows that are held out. The best that
+    also keeps the bounds on the training rows is kept, or else the best of all.
 
     Parameters
     ----------
     estimator : torch.nn.Module
-        Gives one score a row, shape (n,) or (n, 1), larger for the positive class. A copy of it is trained, from the
-        weights that it has.
+        Gives one score for each row, shape (n,) or (n, 1), larger for the positive class. A copy of it is trained,
+        starting from the weights that it has.
     goal : Goal or str, default=None
         What to minimise and what must hold, as an object or in the text language. None: the error rate, unconstrained.
     epochs : int, default=20
-        How often every row is looked at; where rows are few, every epoch looks at them several times (see
+        Number of passes over the rows; where rows are few, an epoch passes over them several times (see
         `NetworkOptions.steps`).
     batch_size : int, default=256
     learning_rate : float, default=1e-3
@@ -195,7 +195,7 @@ class GoalNetwork(ThresholdedModel):
         `optimizer(parameters, lr=learning_rate)` makes the optimiser; None: `torch.optim.Adam`.
     validation_fraction : float in (0, 1), default=0.2
         Share of the rows, and of every external data set, on which epochs and thresholds are judged. Rates on rows that
-        a network learned from say little of new ones.
+        a network learned from say little about new ones.
     per_population : str, int or list of Population, default=None
         None: one threshold, and no population is needed at prediction. Else a threshold of its own for each, as in
         `GoalThresholdClassifier`; `predict` then needs `populations`.
@@ -215,7 +215,7 @@ class GoalNetwork(ThresholdedModel):
     callbacks : sequence of callable, default=None
         Called with a `Progress` after every epoch; one that returns True ends the training.
     random_state : int, RandomState or None, default=None
-        Of the rows held out, their order, and PyTorch inside `fit`.
+        For the rows held out, the order of the rows, and PyTorch inside `fit`.
     n_jobs : int, default=None
         Threads of PyTorch inside `fit`; None: as they are.
     solver_options : NetworkOptions or dict, default=None
@@ -249,9 +249,9 @@ class GoalNetwork(ThresholdedModel):
 
     Notes
     -----
-    Nothing is proved of other networks: the problem is not convex, and "no network found" says what these epochs gave.
-    The held-out rows choose among some dozens of networks with all their thresholds, so rates on new rows differ a
-    little from the report's; `prove(X, y)` on fresh rows makes a claim about a fitted network.
+    Nothing is proved about other networks: the problem is not convex, and "no network found" is only about these
+    epochs. The held-out rows choose among some dozens of networks with all their thresholds, so rates on new rows
+    differ a little from the report's; `prove(X, y)` proves the goal for a fitted network on fresh rows, or refuses.
 
     References
     ----------

@@ -171,9 +171,9 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
     The ramp problem is not convex: "infeasible" means that no start reached a feasible model, not a proof. Where a
     linear program shows that no classifier of any kind can meet the goal on these rows, the message says "proved".
 
-    What a `confidence` means, and needs, is said at `GoalThresholdClassifier`; here the candidates are thresholds of
-    up to five models (the goal as it stands, and tightened as long as training meets it), in an order by the training
-    rows. They take up to five times as long, on the rows that are left.
+    What a `confidence` means, and needs, is said at `GoalThresholdClassifier`; here the candidates are thresholds of up
+    to five models (trained to the goal as it stands, and to tighter bounds as long as the training rows can meet them),
+    ordered by the training rows. A fit then takes up to five times as long, on the rows that are left.
 
     References
     ----------
@@ -323,8 +323,8 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
     ) -> Self:
         """Train on rows that live in blocks: in memory, in files, on a Dask cluster.
 
-        The same problem as `fit`, with the same certificate; a pass over the rows is a sum over the blocks. Only sums
-        come here, and a sample of the rows (at most ten million numbers) for a first start.
+        This solves the same problem as `fit`, with the same certificate; a pass over the rows is a sum over the blocks.
+        This process receives only sums, and a sample of the rows (at most ten million numbers) for a first start.
 
         Parameters
         ----------
@@ -342,8 +342,8 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
         resume : bool, default=False
             Go on from the checkpoint of a run with the same rows and parameters, if there is one.
         gather_below : int, default=2**28
-            Bytes. Rows on a cluster that take no more than that are fetched and worked on in this process: a look at
-            them is then over sooner than the cluster is asked. 0: they stay with their workers. The model is the same.
+            Bytes. Rows on a cluster that take no more than that are fetched and worked on in this process, where a look
+            at them takes less time than a call to the cluster. 0: they stay with their workers. The model is the same.
 
         Returns
         -------
@@ -368,9 +368,9 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
         "auto" is `solver="newton"`, as in `fit`, up to 1500 features (600 where rows are thin); with more, and at most
         50 constraints, the level method (`solver="bundle"`), which takes far fewer passes there.
 
-        Set besides what `fit` sets: `n_passes_`, how often all rows were looked at. Moves along lines by 0/1 rates
-        look, beyond ten million numbers, at the rows nearest to the boundary alone, and models are not interpolated
-        there. The appendix's generalisation bound is not computed.
+        Besides what `fit` sets, `n_passes_` says how often all rows were looked at. With more than ten million numbers,
+        moves along lines by 0/1 rates look only at the rows nearest to the boundary, and models are not interpolated.
+        The generalisation bound of the paper's appendix is not computed.
         """
         self._validate_params()
         self._forget_refits()
@@ -428,8 +428,8 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
 
         The goal is met on the new rows, with one more constraint, `stability`: the churn against the model before. The
         search starts at `coef_` and `intercept_`, and the model before stays a candidate. Nothing of earlier rows is
-        remembered: give all the rows that count. `C` is measured by the new rows. May be called again and again, also
-        on a model that was saved and loaded; each call has its own ceiling, so changes can add up.
+        remembered: give all the rows that count. `C` refers to the new rows. `refit` may be called again and again,
+        also on a model that was saved and loaded; each call has its own ceiling, so changes can add up.
 
         A `feature_map` stays as it was fitted. A kernel model without one is a combination of its training rows: it is
         trained afresh under the ceiling, and is no candidate itself.
@@ -465,7 +465,7 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
         Notes
         -----
         In a pipeline, refit the last step on transformed rows: `pipe[-1].refit(pipe[:-1].transform(X_new), y_new)`. The
-        steps before stay as they are; fitting them again would change decisions behind the ceiling's back.
+        steps before stay as they are: fitting them again would change decisions without being limited by the ceiling.
         """
         check_is_fitted(self)
         self._validate_params()

@@ -94,11 +94,11 @@ class RateConstrainedClassifierCV(RampParameters, ClassifierMixin, BaseEstimator
     -----
     **The rule.** Objective and slacks of a setting are means over the folds, measured in the rates that are enforced
     (0/1 or ramp). Their standard errors are those of the draw of the held-out rows; rows of external data sets are
-    never sliced, so what they add is the same in every fold and does not average out. A setting is admissible where it
-    met the goal on the training rows of every fold and no constraint's mean slack lies below
-    `-z(1 - 0.05 / m)` standard errors (m constraints, z the normal quantile): one that sits on all its bounds is then
-    thrown out with probability of at most 5%. Of the admissible ones the best objective wins, ties go to the simpler
-    setting. Where none is, the one of least violation is taken, with a warning.
+    never sliced, so what they add is the same in every fold and does not average out. A setting is admissible if it met
+    the goal on the training rows of every fold and no constraint's mean slack lies below `-z(1 - 0.05 / m)` standard
+    errors (m constraints, z the normal quantile): one that exactly meets all its bounds is then rejected with a
+    probability of at most 5%. Of the admissible settings the one with the best objective is taken, and of equal ones
+    the simpler. If none is admissible, the one of least violation is taken, with a warning.
 
     Nothing is guaranteed on new rows: the folds have chosen the setting. For a guarantee keep rows aside and use
     `GoalThresholdClassifier(..., confidence=...)`.

@@ -21,12 +21,11 @@ class TrainingOptions(SolverOptions):
     ----------
     solver : str, default="auto"
         Solver of the convex steps. "auto" is the proximal method of multipliers with Newton steps ("newton"); kernel
-        models begin with "cutting-plane".
-        "cutting-plane" is the paper's nest over dual coordinate ascent, with a level method for multipliers;
-        "cutting-plane-maximisation" and "cutting-plane-centre-of-mass" are that nest with the paper's own choosers,
-        slower with many constraints. "interior-point" is exact, slower, and in widemargin-papers as these two are.
-        "bundle" is for `fit_blocks` and Dask collections alone, where "auto" takes it for many features; there are only
-        "newton" and "bundle" there.
+        models begin with "cutting-plane". "cutting-plane" is the paper's nest over dual coordinate ascent, with a level
+        method for multipliers; "cutting-plane-maximisation" and "cutting-plane-centre-of-mass" are that nest with the
+        paper's own choosers, slower with many constraints. "interior-point" is exact and slower; like these two it is
+        in widemargin-papers. "bundle" is for `fit_blocks` and Dask collections only, where "auto" takes it for many
+        features, and where "newton" is the only other solver.
     tol : float, default=1e-4
         Relative duality gap of the last convex step, which is the certificate. Smaller is more exact and costs a few
         Newton steps more. The default is as fine as rates of 10,000 rows are.
@@ -50,8 +49,8 @@ class TrainingOptions(SolverOptions):
         With a confidence: share of the rows, and of every external data set, kept aside. More rows prove narrower
         bounds, and fewer are left to train on.
     on_interrupt : {"raise", "return"}, default="raise"
-        After Ctrl-C the best model so far is kept either way; "return" ends `fit` normally, which suits notebooks.
-        Scripts should stop where they are stopped.
+        After Ctrl-C the best model so far is kept either way; "return" ends `fit` normally, which suits notebooks, and
+        "raise" stops a script.
     verbose : int, default=0
         1 logs every step to the logger "widemargin". The library is silent unless it is asked.
 

@@ -56,7 +56,7 @@ def tradeoff_path(
     X : array-like, data frame or CSR matrix of shape (n, d)
     y : array-like of shape (n,)
     values : iterable of float
-        Levels of the constraint, in the order in which they are trained: neighbours should stand side by side.
+        Levels of the constraint, in the order in which models are trained to them: neighbours should follow each other.
     constraint : str, optional
         Label (or text) of the constraint or bundle whose level is swept: its bound, or the factor between its two
         rates, or the bundle's `ratio=` or `difference=`. Not needed where the goal has one constraint.
@@ -72,15 +72,15 @@ def tradeoff_path(
         Without `validation`: the share of the rows that is held out, stratified by label and drawn with the
         classifier's `random_state`. None: no rows are, and the path has no held-out measures and no prices.
     pieces : int, default=1
-        Cut the values into so many runs of neighbours. Each begins from nothing, so that they can be trained side by
-        side; the models depend on `pieces`, and not on the workers.
+        Cut the values into so many runs of neighbours. Each run starts afresh, so that the runs can be trained in
+        parallel; the models depend on `pieces`, but not on the workers.
     workers : int or distributed.Client, optional
         Where pieces are trained: in so many processes, or on a Dask cluster; None: as `joblib.parallel_config` says.
         Callbacks are told of the points of a piece when it is done.
     resume : TradeoffPath, optional
         A path that ended early, of the same classifier, data and values: its points are kept (and measured again), and
-        training goes on from the last of them (with an exact kernel from nothing). The new points are local solutions
-        of their own: they need not be those of an uninterrupted path.
+        training continues from the last of them (with an exact kernel it starts afresh). The new points are local
+        solutions of their own: they need not be those of an uninterrupted path.
 
     Returns
     -------

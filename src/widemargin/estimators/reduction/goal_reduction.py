@@ -76,10 +76,10 @@ class GoalReduction(ThresholdedModel):
         How many sets of prices to try at most. Each costs as many fits as there are folds; more than four rarely gain.
     one_run : bool or "auto", default="auto"
         For boosted trees of scikit-learn, LightGBM and XGBoost with two classes: change the prices while the trees
-        grow, in place of a new model for each. As many trees are grown as by a fit for each fold, `max_models` is not
-        looked at, and the model is the mean of the boosters of all folds; early stopping is switched off. "auto" does
-        so with LightGBM and XGBoost, where it takes half the time and comes as far or further. scikit-learn prepares
-        the rows anew at each of ten stages, which takes as long as the models that it saves.
+        grow, in place of a new model for each. As many trees are grown as by a fit for each fold, `max_models` is
+        ignored, and the model is the mean of the boosters of all folds; early stopping is switched off. "auto" does so
+        with LightGBM and XGBoost, where it takes half the time and the models are as good or better. scikit-learn
+        prepares the rows anew at each of ten stages, which costs the time that is saved.
     cv : int, splitter or iterable of (train, test), default=3
         Folds of the rows; with a number they are stratified by label and population. External data sets are split in as
         many parts.
@@ -106,7 +106,7 @@ class GoalReduction(ThresholdedModel):
     callbacks : sequence of callable, default=None
         Called with a `Progress` after every price; one that returns True ends the search.
     random_state : int, RandomState or None, default=None
-        Of the folds, and the default of `predict_randomized`. The estimator's own is its own.
+        For the folds, and the default of `predict_randomized`. The estimator keeps its own.
     n_jobs : int, default=None
         Folds that are fitted at a time, in processes; None: as `joblib.parallel_config` says, else one.
     solver_options : ReductionOptions or dict, default=None
@@ -128,11 +128,11 @@ class GoalReduction(ThresholdedModel):
     mixture_thresholds_ : ndarray of shape (s, n_groups) or None
         The thresholds of each pair.
     lagrangian_gap_ : float
-        At most so far is the objective on the cross-fitted rows from that of the best mixture of all models visited
-        and all their thresholds; NaN where no model met the goal, or its thresholds were placed anew. It is no
-        certificate: about models that were not trained it implies nothing.
+        Upper bound on how far the objective on the cross-fitted rows is from that of the best mixture of all models
+        visited and all their thresholds; NaN where no model met the goal, or its thresholds were placed anew. It is no
+        certificate, because it says nothing about models that were not trained.
     n_models_ : int
-        Prices tried.
+        Number of sets of prices tried.
     classes_ : ndarray of shape (K,)
     positive_class_ : label or None
     goal_ : Goal
@@ -155,15 +155,15 @@ class GoalReduction(ThresholdedModel):
     Notes
     -----
     The deterministic model is chosen among all thresholds of every model visited and of averages of two of them, by the
-    rates of scores that each row's own label did not shape. The chosen models are then fitted to all rows and the
-    threshold is carried over, as the share of the rows above it that a model was fitted to (as it is with `randomize`,
-    external rows or several classes), so rates of the final model differ a little from the report's. Small trees and
-    other models of few scores may differ by much: where the goal is then missed on the rows that they were fitted to,
-    or no threshold calls such a share of these positive, and they do not know them by heart
-    (`ReductionOptions.by_heart`), the thresholds are placed by these rows.
+    rates of scores that each row's own label did not shape. The chosen models are then fitted to all rows. The
+    threshold is carried over as the share of training rows above it (or as it is, with `randomize`, external rows or
+    several classes), so rates of the final model differ a little from the report's. They may differ much for small
+    trees and other models with few different scores. If such a model then misses the goal on the rows that it was
+    fitted to, or no threshold calls this share of them positive, and it does not know these rows by heart
+    (`ReductionOptions.by_heart`), the thresholds are chosen anew on these rows.
 
-    "No model found" is no proof: the learner is heuristic. On small sets an average over more prices than four fits
-    the noise of the rates.
+    "No model found" is no proof, because the search is heuristic. On small data sets, averages over more than four sets
+    of prices overfit the noise of the rates.
 
     References
     ----------

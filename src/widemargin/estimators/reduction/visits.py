@@ -51,13 +51,14 @@ class ReductionOptions(SolverOptions):
     Attributes
     ----------
     price : float
-        Largest price of a constraint at first: objective per unit of a rate. A higher one wastes the second visit at
-        the end of its range; it is doubled where the goal is not met at it. On Adult .5 came as far with three visits
-        as 2 with four.
+        Largest price of a constraint at first: objective per unit of a rate. A higher one wastes the second visit,
+        which is at the end of its range; it is doubled where the goal is not met at it. On Adult .5 did as well with
+        three visits as 2 with four.
     same_price : float
         Prices nearer than this to visited ones end the search: the learner would give the same model again.
     blended : int
-        So many of the best models are averaged in pairs. More cost a sweep a pair and gained nothing on Adult.
+        So many of the best models are averaged in pairs. More models cost one sweep for each pair and gained nothing on
+        Adult.
     shares : tuple of float
         Of the first model in an average of two.
     stages : int

@@ -32,8 +32,8 @@ class ChainSVC(ReadyMadeSVM):
     """Labels every step of a sequence, with a weight for every two successive states.
 
     The score of a labelling is `sum_t (x_t . w_{y_t} + b_{y_t}) + sum_t theta[y_{t-1}, y_t]`, the loss the number of
-    wrong steps. Training and prediction are exact, by dynamic programming; memory of slack rescaling grows with the
-    square of the longest sequence.
+    wrong steps. Training and prediction are exact, by dynamic programming; with slack rescaling, memory grows with the
+    square of the length of the longest sequence.
 
     `score` is scikit-learn's `accuracy_score` over all steps of all sequences.
 
@@ -54,7 +54,7 @@ class ChainSVC(ReadyMadeSVM):
         large as the loss.
     solver : {"bcfw", "sgd", "cutting-plane", "one-slack"}, default="bcfw"
         Block-coordinate Frank-Wolfe; the others, Pegasos steps and cutting planes with a slack per example or one in
-        all, are there to compare with, and live in widemargin-papers.
+        all, exist for comparisons, and are in widemargin-papers.
     tol : float, default=0.05
         Relative duality gap at which to stop.
     max_iter : int, default=1000
@@ -88,7 +88,7 @@ class ChainSVC(ReadyMadeSVM):
     theta_ : ndarray of shape (S * S,)
         Weights of two successive states: `theta_.reshape(S, S)[before, after]`.
     C_ : float
-        `C`, or what was chosen; for columns divided by units of their own where these were chosen.
+        `C`, or what was chosen. If each column was divided by its own unit, it is for the divided columns.
     primal_, dual_, gap_ : float
         Upper bound of the objective at these weights, lower bound of its optimum, relative difference.
     certified_ : bool
@@ -126,10 +126,10 @@ class ChainSVC(ReadyMadeSVM):
         ----------
         X : sequence of n array-likes or sparse matrices of shape (T_i, d)
         y : sequence of n array-likes of shape (T_i,)
-            States. NaN or None: nobody has looked. There sequences are cut, and each part is an example of its own; or
-            see `unknown` of `solver_options`. -1 is a state like others.
+            States. NaN or None: unknown. There sequences are cut, and each part is an example of its own (or see
+            `unknown` of `solver_options`). -1 is a state like any other.
         sample_weight : array-like of shape (n,), default=None
-            Weights of the examples, `>= 0`: C times them is what the losses weigh. The choice of C trains with
+            Weights of the examples, `>= 0`: an example counts C times its weight. The choice of C trains with
             them, but scores all rows alike.
 
         Returns
@@ -241,14 +241,14 @@ class ChainSVC(ReadyMadeSVM):
             yield self._scores(steps)
 
     def score(self, X: Examples, y: Examples, sample_weight: ArrayLike | None = None) -> float:
-        """Share of the steps that are labelled right, of those that somebody has looked at.
+        """Share of the steps of known state that are labelled right.
 
         Parameters
         ----------
         X, y : sequence
             As for `fit`.
         sample_weight : array-like of shape (n,), default=None
-            Weights of the sequences: their steps weigh as much each.
+            Weights of the sequences: each step has the weight of its sequence.
         """
         predicted = self.predict(X)
         lengths = [len(states) for states in y]

@@ -26,8 +26,8 @@ class MultiLabelSVC(LabelSetSVM):
 
     The score of a label set is `sum_l y_l (x . w_l + b_l) + sum_{pq in edges} theta_pq y_p y_q`, the loss the number of
     wrong labels (Finley and Joachims 2008; slack rescaling: Choi, Meshi and Srebro 2016). Training and prediction are
-    exact without cycles of edges, and up to 18 labels; beyond, labels are found by local search, `certified_` is False,
-    and `proved_gap_` and `decode_certified` say what roof duality proves nevertheless.
+    exact if the edges have no cycles, or with up to 18 labels. Otherwise labels are found by local search, `certified_`
+    is False, and `proved_gap_` and `decode_certified` say what roof duality still proves.
 
     `score` is the share of examples whose label set is right in all labels (scikit-learn's subset accuracy).
     `widemargin.label_set_scorers` has example Jaccard, Hamming loss, micro, macro and example F1 for `scoring=`.
@@ -35,8 +35,9 @@ class MultiLabelSVC(LabelSetSVM):
     Parameters
     ----------
     edges : {"auto", "full", "tree"}, None or sequence of pairs, default="auto"
-        Pairs of labels with a weight: all ("full"), a maximum spanning tree of the labels' mutual information, none, or
-        these. "auto": all pairs of up to 64 labels, else a tree, as time and memory grow with rows times pairs.
+        Pairs of labels with a weight: all ("full"), those of a maximum spanning tree of the labels' mutual information
+        ("tree"), none (None), or the pairs given. "auto": all pairs with up to 64 labels, else a tree, because time and
+        memory grow with rows times pairs.
     loss : {"hamming", "jaccard", "f1", "exact"}, default="hamming"
         What training makes small, in either rescaling: the number of wrong labels, 1 less the Jaccard index or F1 of
         the two label sets, or 1 for any wrong set. All but "hamming" are exact up to 18 labels, whatever the edges;
@@ -63,7 +64,7 @@ class MultiLabelSVC(LabelSetSVM):
         labels, and its gap closes ever more slowly (with 30 of 1000 labels a row it was above 70% after 60 passes).
     solver : {"bcfw", "sgd", "cutting-plane", "one-slack"}, default="bcfw"
         Block-coordinate Frank-Wolfe; the others, Pegasos steps and cutting planes with a slack per example or one in
-        all, are there to compare with, and live in widemargin-papers.
+        all, exist for comparisons, and are in widemargin-papers.
     tol : float, default=0.05
         Relative duality gap at which to stop.
     max_iter : int, default=1000
@@ -99,7 +100,7 @@ class MultiLabelSVC(LabelSetSVM):
     classes_ : ndarray of shape (k,)
         Names of the columns of y, or their numbers.
     C_ : float
-        `C`, or what was chosen; for columns divided by units of their own where these were chosen.
+        `C`, or what was chosen. If each column was divided by its own unit, it is for the divided columns.
     offset_ : float
         The option `offset` at the time of `fit`, or what was chosen; of use where it is "auto".
     decode_ : str
@@ -218,7 +219,7 @@ class HierarchicalSVC(LabelSetSVM):
         the option `oracle` is "milp".
     solver : {"bcfw", "sgd", "cutting-plane", "one-slack"}, default="bcfw"
         Block-coordinate Frank-Wolfe; the others, Pegasos steps and cutting planes with a slack per example or one in
-        all, are there to compare with, and live in widemargin-papers.
+        all, exist for comparisons, and are in widemargin-papers.
     tol : float, default=0.05
         Relative duality gap at which to stop.
     max_iter : int, default=1000
@@ -251,7 +252,7 @@ class HierarchicalSVC(LabelSetSVM):
     classes_ : ndarray of shape (k,)
         Names of the columns of y, or their numbers.
     C_ : float
-        `C`, or what was chosen; for columns divided by units of their own where these were chosen.
+        `C`, or what was chosen. If each column was divided by its own unit, it is for the divided columns.
     offset_ : float
         The option `offset` at the time of `fit`, or what was chosen; of use where it is "auto".
     decode_ : str

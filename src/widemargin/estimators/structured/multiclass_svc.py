@@ -45,7 +45,7 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         as large as the cost.
     solver : {"bcfw", "sgd", "cutting-plane", "one-slack"}, default="bcfw"
         Block-coordinate Frank-Wolfe; the others, Pegasos steps and cutting planes with a slack per example or one in
-        all, are there to compare with, and live in widemargin-papers.
+        all, exist for comparisons, and are in widemargin-papers.
     tol : float, default=0.05
         Relative duality gap at which to stop.
     max_iter : int, default=1000
@@ -70,7 +70,7 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
     Attributes
     ----------
     C_ : float
-        C, or what was chosen; for columns divided by units of their own where these were chosen.
+        C, or what was chosen. If each column was divided by its own unit, it is for the divided columns.
     classes_ : ndarray of shape (S,)
     coef_ : ndarray of shape (S, d)
         With a feature map: one column for each of its features.
@@ -118,7 +118,7 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         y : array-like of shape (n,)
             Classes, at least two.
         sample_weight : array-like of shape (n,), default=None
-            Weights of the examples, `>= 0`: C times them is what the losses weigh.
+            Weights of the examples, `>= 0`: an example counts C times its weight.
 
         Returns
         -------

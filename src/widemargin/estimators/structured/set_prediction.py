@@ -69,7 +69,7 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
             the loss of their row, and count as off in its pairs (of a hierarchy: as on above what is on). Or the names
             of each row's labels; `predict_names` returns such ones.
         sample_weight : array-like of shape (n,), default=None
-            Weights of the examples, `>= 0`: C times them is what the losses weigh. The choice of C trains with
+            Weights of the examples, `>= 0`: an example counts C times its weight. The choice of C trains with
             them, but scores all rows alike.
 
         Returns

@@ -114,9 +114,9 @@ class StructuralSearch:
 def structural_path(model: Model, X: Examples, y: Examples, *, Cs: Sequence[float]) -> Iterator[Model]:
     """Train a structural SVM for several C, in increasing order, each from the dual point of the last one.
 
-    Use it for the models on the way. It does not reach the last one faster. With as many passes in all, training for
-    the largest C alone ended at a smaller gap on label hierarchies (7% against 9% on ImCLEF07A, 30% against 80% on
-    Diatoms, slack rescaling; `benchmarks/README.md`).
+    Use it if you want the models on the way: it does not reach the last one faster. With as many passes in all,
+    training for the largest C alone ended at a smaller gap on label hierarchies (7% against 9% on ImCLEF07A, 30%
+    against 80% on Diatoms, slack rescaling; `benchmarks/README.md`).
 
     Parameters
     ----------
@@ -209,10 +209,10 @@ def structural_search(
     Cs : sequence of float, optional
         By default nine, from `1 / (0.1 n)` to `1 / (1e-5 n)` with n training rows.
     rescalings : sequence of {"slack", "margin"}, default=("slack", "margin")
-        Each has its own path: a good C of the one is none of the other.
+        Each has its own path, because a good C for one is not good for the other.
     max_iters : sequence of int, optional
-        Numbers of passes to try at each C, from nothing, whatever the gap: stopping early regularises too, and may
-        score better than the optimum. None: train up to the gap.
+        Numbers of passes to try at each C, each from the start and whatever the gap: stopping early regularises too,
+        and may score better than the optimum. None: train up to the gap.
     offsets : sequence of float, optional
         Offsets of `MultiLabelSVC` or `HierarchicalSVC` to try on every trained model. A cell takes the one nearest to 0
         that scores within a standard error of the best; with two scores every offset has a cell of its own.

@@ -27,7 +27,7 @@ class StructuralSVM(StructuralEstimator):
       nothing, however large its loss; multiplying the loss by a number is the same as multiplying C by it.
     - `H_i = max_y L(y, y_i) + f(y) - f(y_i)` for margin rescaling: labels of large loss have to be beaten by more.
 
-    Slack rescaling often makes the better predictor, and its largest label is harder to find; `search` finds it exactly
+    Slack rescaling often makes the better predictor, but its worst label is harder to find; `search` finds it exactly
     where the model's oracle can answer enough (Choi, Meshi and Srebro 2016, corrected).
 
     Parameters
@@ -37,18 +37,18 @@ class StructuralSVM(StructuralEstimator):
         changed.
     C : float, default=1.0
         Weight of the losses; the papers' regulariser is `1 / (C n)`. Raising it fits the training examples more
-        closely. Slack rescaling wants a C that is several times smaller than margin rescaling does.
+        closely. The best C for slack rescaling is several times smaller than that for margin rescaling.
     rescaling : {"slack", "margin"}, default="slack"
     search : str or callable, default="auto"
-        How slack rescaling finds its label: "auto", "direct", "levels", "edge", "angular", "level" or "hull". "auto"
-        takes the exact search that is cheapest for the oracle, and "hull", which is heuristic, for an oracle with free
-        questions only (with a warning). Where widemargin-papers is installed, "bisecting", "binary" and
+        How slack rescaling finds its worst label: "auto", "direct", "levels", "edge", "angular", "level" or "hull".
+        "auto" takes the exact search that is cheapest for the oracle, and "hull", which is heuristic, for an oracle
+        with free questions only (with a warning). Where widemargin-papers is installed, "bisecting", "binary" and
         "sarawagi-gupta" are the searches that the paper compares with; "sarawagi-gupta" needs `solver="cutting-plane"`.
         A search of your own is a function of the protocol `widemargin.structured.oracle.Search`; it is exact if its
         attribute `exact` says so.
     solver : {"bcfw", "sgd", "cutting-plane", "one-slack"}, default="bcfw"
         Block-coordinate Frank-Wolfe; the others, Pegasos steps and cutting planes with a slack per example or one in
-        all, are there to compare with, and live in widemargin-papers.
+        all, exist for comparisons, and are in widemargin-papers.
     tol : float, default=0.05
         Relative duality gap at which to stop.
     max_iter : int, default=1000
@@ -63,7 +63,7 @@ class StructuralSVM(StructuralEstimator):
     random_state : int, RandomState or None, default=None
         Order of the examples.
     time_budget : float, default=None
-        Seconds after which the model so far is kept, with a warning; its certificate comes after them.
+        Seconds after which the model so far is kept, with a warning; its certificate is computed after that.
     callbacks : sequence of callable, default=None
         Each is called with a `Progress` after every pass; returning True stops the fit.
     n_jobs : int, default=None
@@ -83,8 +83,8 @@ class StructuralSVM(StructuralEstimator):
     certified_ : bool
         Whether the oracle's answers are exact, so that `primal_` is proved; else it is relative to what it found.
     proved_primal_, proved_gap_ : float
-        The same upper bound and relative difference, but proved whatever the oracle finds: where `certified_` is
-        False, by a relaxation that the oracle offers (with pairs of labels roof duality; infinite and 1 without one).
+        The same upper bound and relative difference, but always proved: where `certified_` is False, by a relaxation
+        that the oracle offers (roof duality for pairs of labels), or else infinite and 1.
     search_ : str
         The name of the search used; "margin" for margin rescaling.
     status_ : str
@@ -129,7 +129,7 @@ class StructuralSVM(StructuralEstimator):
         Y : sequence or matrix
             Their labels.
         sample_weight : array-like of shape (n,), default=None
-            Weights of the examples, `>= 0`: C times them is what the losses weigh.
+            Weights of the examples, `>= 0`: an example counts C times its weight.
 
         Returns
         -------
@@ -142,8 +142,8 @@ class StructuralSVM(StructuralEstimator):
         CapabilityError
             If the oracle cannot answer what the search asks.
         OracleError
-            If the oracle breaks its word. The oracles of a model of your own are compared with it on eight examples
-            at random weights and at those of the result; `debug=True` compares every answer.
+            If an answer of the oracle contradicts the model. The oracles of a model of your own are compared with it on
+            eight examples, at random weights and at those of the result; `debug=True` compares every answer.
         """
         model = copy.deepcopy(self.model)
         self._train(

@@ -59,9 +59,9 @@ class StructuralOptions(SolverOptions):
     check_every : int, default=None
         Passes between certificates of "bcfw" and "sgd", which cost one or two passes each. None: rarely.
     oracle_batch : int, default=None
-        For "bcfw" with a slow oracle of your own: ask for the labels of so many examples at the same weights, side by
-        side, on the workers of the Dask client in force, else in `n_jobs` threads. Raising it needs more passes; the
-        model depends on it, not on the workers.
+        For "bcfw" with a slow oracle of your own: ask for the labels of so many examples at the same weights, in
+        parallel, on the workers of the active Dask client, else in `n_jobs` threads. A larger batch needs more passes;
+        the model depends on it, not on the workers.
     search_tol : float, default=1e-9
         Relative error of a search; that of an oracle by linear programming is 1e-6 at least. Larger asks fewer
         questions and adds its size to the gap.
@@ -82,17 +82,17 @@ class StructuralOptions(SolverOptions):
         Predictions make 10 more.
     offset : float or "auto", default="auto"
         Added to the score of every label when `MultiLabelSVC` and `HierarchicalSVC` predict, so that more labels are
-        predicted (fewer, if negative): what training with Hamming counts finds best is too few labels for Jaccard and
+        predicted (fewer, if negative): training with Hamming losses predicts too few labels for the best Jaccard and
         F1. "auto": chosen together with C; 0 where C is a number.
     separator : str, default="/"
         Between the parts of a path, where the hierarchy of `HierarchicalSVC` is given by paths.
     fit_intercept : bool, default=True
-        Give the rows of ready-made models a last column of ones; its weights are regularised like the others, so that a
-        number of C needs features of mean 0 and ordinary size. Where C is chosen, dense rows are first taken less their
-        mean. Columns are divided by one unit, or each by its own (standard deviation; of sparse rows, largest value):
-        what scores better.
+        Give the rows of ready-made models a last column of ones; its weights are regularised like the others, so a
+        number for C needs features of mean 0 and ordinary size. Where C is chosen, the mean of dense rows is subtracted
+        first. Columns are then all divided by one unit, or each by its own (its standard deviation; for sparse rows its
+        largest value), whichever scores better.
     kernel : {"rbf", "linear", "poly", "laplacian", "sigmoid"}, default="rbf"
-        What the `feature_map` of a ready-made model approximates; without a map it means nothing.
+        What the `feature_map` of a ready-made model approximates; without a map it is not used.
     gamma : {"scale", "auto"}, float or None, default="scale"
         Its width, as in `sklearn.svm.SVC`. None: chosen together with C out of "scale" times powers of 2, which takes
         five to ten times as long; "scale" where C is a number.
@@ -112,10 +112,10 @@ class StructuralOptions(SolverOptions):
         left out, than those that `C="auto"` chose by; else "best". Training and `decision_function` look at all sets
         whatever it is.
     unknown : {"left out", "completed"}, default="left out"
-        What becomes of labels, or states of steps, that nobody has looked at. "left out": `MultiLabelSVC` and
-        `HierarchicalSVC` leave them out of the loss, `ChainSVC` cuts sequences there. "completed": a first model
-        trained so says what they are likely to be, given those that are known, and a second one trains on all of them;
-        each has the whole `time_budget`.
+        What becomes of unknown labels or states. "left out": `MultiLabelSVC` and `HierarchicalSVC` leave them out of
+        the loss, `ChainSVC` cuts sequences there. "completed": a first model trained in this way fills in what they are
+        likely to be, given those that are known, and a second one is trained on all of them; each has the whole
+        `time_budget`.
     scoring : str or callable, default=None
         What `C="auto"` chooses by: a scorer of scikit-learn's or a name of `label_set_scorers`. None: example Jaccard
         for label sets, the share of right steps for sequences, the share of right classes or their mean cost.

@@ -98,11 +98,11 @@ def goal_scorer(
     Parameters
     ----------
     goal : Goal or str, default=None
-        What is promised. It stays the same while a search moves the bounds that its candidates are trained with.
+        What is promised. It stays the same while a search varies the bounds to which its candidates are trained.
     tolerance : float, default=0.0
-        In standard errors: a constraint counts as met down to a slack of minus so many of them. A bound that training
-        meets exactly is missed by half of all good models on other rows; 1 forgives that noise. Negative values ask
-        for a margin instead.
+        In standard errors: a constraint counts as met down to a slack of minus so many of them. Half of all good models
+        miss on other rows a bound that training meets exactly; 1 forgives that noise. Negative values ask for a margin
+        instead.
     external : dict of str to External, default=None
         Data sets beside the scored rows that the goal names; never sliced.
     baselines : dict of str to fitted classifier, default=None

@@ -77,9 +77,9 @@ class GoalThresholdClassifier(ThresholdedModel):
         hold on *new* rows with this confidence, simultaneously and though it was chosen among many (see Notes).
     per_population : str, int or list of Population, default=None
         None: one threshold. A column (of `populations`, or of a data frame X): one for each of its values. Populations:
-        one for each; together they must hold every row once, by conditions on columns alone. Rows of another or a
-        missing value are refused in `fit` and in `predict`: no threshold was chosen for them. A population for the rest
-        takes them in. `predict` then needs `populations` too, unless X is a data frame with the columns.
+        one for each; together they must hold every row once, by conditions on columns alone. `fit` and `predict` refuse
+        rows of another or a missing value, because no threshold was chosen for them; to accept them, list a population
+        for the rest. `predict` then needs `populations` too, unless X is a data frame with the columns.
     group_estimator : classifier, default=None
         None: `predict` looks up which population a row belongs to. A classifier with `predict_proba`: populations need
         only be known in `fit`, and may be unknown for some rows there. A clone of it learns them from X, and the
@@ -98,10 +98,11 @@ class GoalThresholdClassifier(ThresholdedModel):
         None: fit on one part of the rows and choose the threshold on the other. "prefit": `estimator` is fitted, and
         all rows given to `fit` are validation rows (`clone`, and so cross-validation around it, forgets the fit unless
         it is wrapped in `sklearn.frozen.FrozenEstimator`). Folds: the threshold is chosen on cross-validated scores of
-        all rows, and the estimator is then fitted on all of them; no confidence can be claimed for that. A model of so
-        few scores that thresholds of the folds mean nothing to it (a small tree) gets them by its own rows, unless it
-        knows these by heart. "auto": five folds (or as many as the smaller class has rows) for up to 10,000 rows, of
-        which a part would be too few to choose on, and None for more rows or with a confidence.
+        all rows, and the estimator is then fitted on all of them; no confidence can be claimed for that. For a model
+        with so few different scores that thresholds of the folds do not carry over (a small tree), the threshold is
+        chosen on its own scores of all rows, unless it knows these rows by heart. "auto": five folds (or as many as the
+        smaller class has rows) for up to 10,000 rows, of which a part would be too few to choose on, and None for more
+        rows or with a confidence.
     validation_fraction : float in (0, 1), default=0.2
         Share of the rows held out without folds; stratified by label, except with a confidence, where the proof needs
         a draw that does not look at the labels.
@@ -138,9 +139,9 @@ class GoalThresholdClassifier(ThresholdedModel):
     mixture_thresholds_, mixture_weights_ : ndarray of shape (n_groups, s) or None
         With `randomize=True`: thresholds of each group (one row without `per_population`) and their probabilities.
     optimality_gap_ : float
-        At most so far is the objective from the best that such thresholds reach on the validation rows. 0, up to
-        rounding, but where a search over several populations is cut short; NaN where the goal is not met, and with a
-        confidence, which asks for more than these rows.
+        Upper bound on how far the objective is from the best that such thresholds reach on the validation rows. 0, up
+        to rounding, unless a search over several populations or classes was cut short; NaN where the goal is not met,
+        and with a confidence, which asks for more than these rows.
     classes_ : ndarray of shape (K,)
     positive_class_ : label or None
         None where there are more than two classes.
@@ -178,14 +179,13 @@ class GoalThresholdClassifier(ThresholdedModel):
     Populations absent from the rows and constraints dropped for lack of rows are not covered, nor are rows that
     `predict` refuses. Constraints on numbers of rows cannot be guaranteed.
 
-    **How the optimum is found.** One threshold: all are tried. Mixtures: a linear programme by column generation, whose
-    vertices draw from at most one threshold more in all than there are binding constraints: two in one population where
-    one binds. One threshold for each population, or two around the
-    estimator's own: branch and bound over thresholds and over common levels of the
-    rates that are compared, with prices of what looks at several populations at once; exact, or to a stated gap.
-    Offsets of several classes: branch and bound over their differences, exact for three classes and tens of thousands
-    of rows; with more classes a bound by pairs of classes at prices of the constraints states a gap. They go with
-    neither `randomize` nor `abstain`.
+    **How the optimum is found.** For one threshold, all are tried. For mixtures, a linear programme is solved by column
+    generation; its vertices draw from at most one threshold more in all than there are binding constraints (two in one
+    population where one binds). For one threshold in each population, or two around the estimator's own: branch and
+    bound over thresholds and over common values of the rates that are compared, with prices on constraints about
+    several populations at once; exact, or to a stated gap. For offsets of several classes: branch and bound over their
+    differences, exact for three classes and tens of thousands of rows; with more classes a bound by pairs of classes at
+    prices of the constraints states a gap. Offsets cannot be combined with `randomize` or `abstain`.
 
     **Groups unknown at prediction.** The best classifier that may not see the group shifts its threshold by prices
     times the probabilities of the groups [1]_, so with `group_estimator` a row has the mean of the populations'
@@ -193,8 +193,8 @@ class GoalThresholdClassifier(ThresholdedModel):
     search chooses the thresholds by 0/1 rates; a single one, and those for known populations, are candidates too. The
     less the features tell of the population, the more the goal costs: compare `known_groups_objective_`.
 
-    Nothing is claimed about the objective on new rows. There is no `predict_proba`: the inner one knows nothing of the
-    threshold.
+    Nothing is claimed about the objective on new rows. There is no `predict_proba`, because that of `estimator` does
+    not know the threshold.
 
     References
     ----------

@@ -336,8 +336,8 @@ def demographic_parity() -> None:
     on_small : {"error", "drop"}, optional
         Rule for tiny groups, as in `Constraint.with_options`.
     overall : bool, default=False
-        Compare each value with all these rows together, in both directions: two constraints a value where all pairs of
-        many would be too many. Two values may then differ by twice the difference.
+        Compare each value with all these rows together, in both directions: that makes two constraints for each value,
+        where there are too many pairs of values. Two values may then differ by twice the difference.
     of : label, optional
         The class that is meant, for targets of several classes; default: the positive one of two.
 

@@ -295,8 +295,8 @@ class Constraint(Ruled):
     Raises
     ------
     GoalError
-        If there is no rate in it, if a ratio is not alone against a constant, or if the bound lies outside the
-        attainable range, so that the constraint holds never or always.
+        If there is no rate in it, if a ratio is compared with something else than one constant, or if the bound lies
+        outside the attainable range, so that the constraint never holds or always does.
     """
 
     lhs: Linear

@@ -48,14 +48,14 @@ class Goal(Keyed):
         With the goal's rule for tiny populations filled in where they had none of their own.
     min_rows, on_small
     watched : tuple of Population
-        Without those that a rate speaks of.
+        Without those that a rate is measured on.
 
     Raises
     ------
     GoalError
         If the objective has a ratio in it or no rate, if an entry of `subject_to` is no constraint, if two different
-        populations have one name, if two constraints have one label, or if a
-        watched population is none by columns of the main rows.
+        populations have the same name, if two constraints have the same label, or if a watched population is not
+        defined by columns of the main rows.
 
     Examples
     --------
@@ -126,12 +126,12 @@ class Goal(Keyed):
     def parse(
         cls, text: str, populations: Mapping[str, Population] | None = None, *, max_characters: int = 10_000
     ) -> "Goal":
-        """Read a goal from its text, one statement a line (or separated by `;`), `#` starts a comment.
+        """Read a goal from its text: one statement on a line (or several, separated by `;`); `#` starts a comment.
 
-        Nothing is ever evaluated. Statements: `name = population(predicate)`, `name = external()`,
-        `minimize expression` (default: `error_rate()`), `subject to label: constraint`, `min_rows = 30`,
-        `on_small = "drop"`. Populations that nothing refers to are watched: reports show them. Those by labels or
-        baselines, or of external data sets, are forgotten.
+        Nothing is ever evaluated. Statements: `name = population(predicate)`, `name = external()`, `minimize
+        expression` (default: `error_rate()`), `subject to label: constraint`, `min_rows = 30`, `on_small = "drop"`.
+        Populations that no rate uses are watched: reports show them. Unused ones that are defined by labels or
+        baselines, or on external data sets, are dropped.
 
         Parameters
         ----------

@@ -71,7 +71,7 @@ class ConstraintReport:
     numerator, denominator : float or None
         Of a ratio (weighted counts, or rates), over the same rows; None for other constraints.
     new_rows : NewRows or None
-        How often the bound will be missed on new rows, as far as the bootstrap knows; in reports of training.
+        How often the bound will be missed on new rows, as estimated by the bootstrap; in reports of training.
     factor : float or None
         Where two rates are compared by a factor, as in `a >= 0.8 * b`: that factor. Texts and pages then show the ratio
         of the rates (`as_ratio`); here `rate` is `a`, and `bound` is `0.8 * b`.
@@ -167,7 +167,7 @@ class GoalReport:
         All of them, where there are several.
     data_name : str
     n_rows : int
-        Training or audited rows, those of weight zero among them.
+        Training or audited rows, including those of weight zero.
     external_rows : tuple of (str, int)
         Rows of the external data sets.
     goal_text : str
@@ -183,8 +183,8 @@ class GoalReport:
     dropped : tuple of Dropped
     notes : tuple of str
     cautions : tuple of str
-        Why the model may be worth little though its goal is met: it is constant, a constant is as good, a bound will
-        often be missed on new rows.
+        Why the model may be worth little although its goal is met: it is constant, or a constant is as good, or a bound
+        will often be missed on new rows.
     confidence : float or None
         Of each interval.
     decide : {"estimate", "confident"}
@@ -192,7 +192,7 @@ class GoalReport:
     groups : tuple of GroupRow
         Of the groups that the goal speaks of; in reports of audits.
     missing_groups : MissingGroups or None
-        What rows of unknown group can make of it, where that was asked for.
+        How far rows of unknown group can change the rates and verdicts, where that was asked for.
     """
 
     positive_class: PlainLabel | None
@@ -216,8 +216,8 @@ class GoalReport:
     classes: tuple[PlainLabel, ...] = ()
 
     def all_met(self, decide: Decide | None = None) -> bool:
-        """Whether every constraint is met, by the estimates or with confidence (undecided then counts as not met, and
-        so does what `missing_groups` says that rows of unknown group can turn).
+        """Whether every constraint is met, by the estimates or with confidence. With confidence, undecided counts as
+        not met, and so does a constraint whose verdict rows of unknown group can change (`missing_groups`).
 
         Parameters
         ----------

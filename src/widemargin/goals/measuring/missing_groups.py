@@ -89,7 +89,7 @@ class ConstraintSpan:
 
 @dataclasses.dataclass(frozen=True)
 class MissingGroups:
-    """What rows of unknown group can make of the rates and constraints of a goal.
+    """How far rows of unknown group can change the rates and constraints of a goal.
 
     Attributes
     ----------

@@ -22,8 +22,9 @@ class HierarchyModel(LabelSetModel):
 
     A set may end at an inner node; the empty set is one of them. On a forest everything is exact, by dynamic
     programming. Where nodes have several parents (all of which must be active), the argmax for margin rescaling and the
-    decoding are exact, by minimum cuts; slack rescaling then has a lambda-oracle only, so its searches are heuristic,
-    with a certified upper bound, unless `oracle="milp"`. Only `loss="nodes"` is there for such hierarchies.
+    decoding are exact, by minimum cuts; for slack rescaling the oracle then answers "free" questions only, so its
+    searches are heuristic, with a certified upper bound, unless `oracle="milp"`. Such hierarchies allow only
+    `loss="nodes"`.
 
     Parameters
     ----------
