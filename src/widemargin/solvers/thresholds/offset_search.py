@@ -206,7 +206,8 @@ class ZoneSearch:
                 break
             _, _, zone, certain, rows = heapq.heappop(heap)
             # The two halves share no offsets but their border, and together they are the zone.
-            k, rival, place = cut(scores, rows, zone, inside_of(zone))
+            k, rival, places = cut(scores, rows, zone, inside_of(zone))
+            place = float(np.sort(places)[len(places) // 2])
             halves = narrowed(zone, k, rival, place), narrowed(zone, rival, k, -place)
             fresh = [(half, certain, rows) for half in halves if (half + half.T + np.eye(n_classes)).min() > narrow]
         # Where the looks are used up, the least bound of what was left open still holds for all offsets.
@@ -288,9 +289,9 @@ def look(
 
 
 @array_kernel
-def cut(scores: Floats, rows: Ints, zone: Floats, offsets: Floats) -> tuple[int, int, float]:
-    """Two classes and a difference of their offsets at which to cut: the median of those where rows change their minds
-    between these two, which are the first two of more rows than any others are.
+def cut(scores: Floats, rows: Ints, zone: Floats, offsets: Floats) -> tuple[int, int, Floats]:
+    """Two classes to cut between, and the differences of their offsets where rows change their minds between these two,
+    which are the first two of more rows than any others are.
     """
     n_classes = scores.shape[1]
     count = np.zeros((n_classes, n_classes), np.int64)
@@ -319,7 +320,7 @@ def cut(scores: Floats, rows: Ints, zone: Floats, offsets: Floats) -> tuple[int,
         if min(first[r], second[r]) == k and max(first[r], second[r]) == rival:
             at[n_at] = scores[rows[r], rival] - scores[rows[r], k]
             n_at += 1
-    return k, rival, np.sort(at)[most // 2]
+    return k, rival, at
 
 
 # Several groups, and several models: prices

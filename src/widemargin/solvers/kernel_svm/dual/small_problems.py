@@ -108,21 +108,25 @@ def solve_some(
     for number in range(first, last):
         a, b = ends[pairs[number, 0]], ends[pairs[number, 1]]
         middle, q = ends[pairs[number, 0] + 1] - a, places[number + 1] - places[number]
-        # Values of a problem lie together, so that its steps run over memory that the processor holds.
-        block, diagonal, y, bound = np.empty((q, q)), np.empty(q), np.empty(q), np.empty(q)
+        # Values of a problem lie together, so that its steps run over memory that the processor holds. Loops are written
+        # out: what numba makes of whole arrays takes seconds to compile.
+        block, (diagonal, y, bound, low, high, gradient) = np.empty((q, q)), np.empty((6, q))
         for i in range(q):
             row = a + i if i < middle else b + i - middle
-            block[i, :middle], block[i, middle:] = K[row, a : a + middle], K[row, b : b + q - middle]
+            for j in range(middle):
+                block[i, j] = K[row, a + j]
+            for j in range(middle, q):
+                block[i, j] = K[row, b + j - middle]
             diagonal[i], bound[i] = K[row, row], upper[row]
-            y[i] = 1.0 if i < middle else -1.0
-        low, high = np.minimum(y * bound, 0.0), np.maximum(y * bound, 0.0)
-        mine, gradient = coef[places[number] : places[number + 1]], y.copy()
+            y[i] = gradient[i] = 1.0 if i < middle else -1.0
+            low[i], high[i] = min(y[i] * bound[i], 0.0), max(y[i] * bound[i], 0.0)
+        mine, at = coef[places[number] : places[number + 1]], scores[places[number] : places[number + 1]]
         _, flattest, _, _, _ = solve_pairs(
             np.empty((0, 0)), 0.0, block, np.arange(q), q, diagonal, gradient, mine, low, high, np.empty((5, q)), False,
             0.0, floor, steps * q,
         )  # fmt: skip
-        at = y - gradient
-        scores[places[number] : places[number + 1]] = at
+        for i in range(q):
+            at[i] = y[i] - gradient[i]
         intercept = best_bias(y, bound, at)
         loss, _, highest, lowest = loss_and_sides(y, bound, mine, at, intercept)
         square, linear = 0.0, 0.0
