@@ -115,7 +115,7 @@ class GoalReduction(ThresholdedModel):
     Attributes
     ----------
     estimator_ : AveragedScorer
-        The fitted models (on all rows) and their shares: one or two, with `randomize=True` all that may be drawn.
+        The fitted models (on all rows) and their shares: one or a few, with `randomize=True` all that may be drawn.
     threshold_ : float, or ndarray of shape (n_groups,) with `per_population`
         Of the averaged scores.
     offsets_ : ndarray of shape (K,) or (n_groups, K), or None
@@ -154,8 +154,8 @@ class GoalReduction(ThresholdedModel):
 
     Notes
     -----
-    The deterministic model is chosen among all thresholds of every model visited and of averages of two of them, by the
-    rates of scores that each row's own label did not shape. The chosen models are then fitted to all rows and the
+    The deterministic model is chosen among all thresholds of every model visited and of averages of two of them (where
+    none is near the best mixture, of more), by the rates of scores that each row's own label did not shape. The chosen models are then fitted to all rows and the
     threshold is carried over, as the share of the rows above it that a model was fitted to (as it is with `randomize`,
     external rows or several classes), so rates of the final model differ a little from the report's. Small trees and
     other models of few scores may differ by much: where the goal is then missed on the rows that they were fitted to,
@@ -318,7 +318,7 @@ class GoalReduction(ThresholdedModel):
         return [fold_of_rows(splits, len(y)), *beside], len(splits)
 
     def _adopt_average(self, visits: Visits, best: Placed) -> None:
-        """The best model, or average of two, with its threshold."""
+        """The best model, or average, with its threshold."""
         met = best.met
         self._set_average(visits, best, met=met)
         self.lagrangian_gap_ = max(best.objective - visits.lottery.value, 0.0) if met else np.nan
@@ -352,7 +352,7 @@ class GoalReduction(ThresholdedModel):
         return anew if anew.rule.met else None
 
     def _set_average(self, visits: Visits, chosen: Placed, *, met: bool) -> None:
-        """The attributes of one model, or average of two, with its threshold."""
+        """The attributes of one model, or average, with its threshold."""
         self._set_chosen(visits, chosen.average.shares[None])
         self.offsets_ = self.mixture_thresholds_ = self.mixture_weights_ = None
         self.mixture_models_: Floats | None = None
@@ -474,7 +474,7 @@ class GoalReduction(ThresholdedModel):
             self._refuse(refusal_text(
                 tied, shares, refused="no model found", better="use a better estimator",
                 rows="training rows, by cross-validated scores",
-                tried=f"{self.n_models_} models of {name} with every threshold, and averages of two",
+                tried=f"{self.n_models_} models of {name} with every threshold, and averages",
                 doubt=f"{name} is a heuristic here",
             ))  # fmt: skip
 
