@@ -155,12 +155,12 @@ class GoalReduction(ThresholdedModel):
     Notes
     -----
     The deterministic model is chosen among all thresholds of every model visited and of averages of two of them (where
-    none is near the best mixture, of more), by the rates of scores that each row's own label did not shape. The chosen models are then fitted to all rows and the
-    threshold is carried over, as the share of the rows above it that a model was fitted to (as it is with `randomize`,
-    external rows or several classes), so rates of the final model differ a little from the report's. Small trees and
-    other models of few scores may differ by much: where the goal is then missed on the rows that they were fitted to,
-    or no threshold calls such a share of these positive, and they do not know them by heart
-    (`ReductionOptions.by_heart`), the thresholds are placed by these rows.
+    none is near the best mixture, of more), by the rates of scores that each row's own label did not shape. The chosen
+    models are then fitted to all rows and the threshold is carried over, as the share of the rows above it that a model
+    was fitted to (as it is with `randomize`, external rows or several classes), so rates of the final model differ a
+    little from the report's. Small trees and other models of few scores may differ by much: where the goal is then
+    missed on the rows that they were fitted to, or no threshold calls such a share of these positive, and they do not
+    know them by heart (`ReductionOptions.by_heart`), the thresholds are placed by these rows.
 
     "No model found" is no proof: the learner is heuristic. On small sets an average over more prices than four fits
     the noise of the rates.
