@@ -581,7 +581,7 @@ NAMES = ["afam", "Altersgruppe", "SeniorCitizen", "ethnie", "Geburtsdatum", "dat
          "immigr", "catholic", "maried", "skin_colour", "płeć", "возраст", "性別", "cittadinanza", "민족", "民族",
          "年龄段", "出生日期", "дата_рождения", "종교", "fml", "isfemale",
          "AGEP", "RAC1P", "NATIVITY", "MAR", "CIT", "mar_stat", "agea", "aian", "nhpi", "pacific_islander", "tribe",
-         "ancestry", "mother_tongue", "godsdienst", "pronouns", "transgender"]  # fmt: skip
+         "ancestry", "indianPerCap", "mother_tongue", "godsdienst", "pronouns", "transgender"]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -626,7 +626,8 @@ def test_a_harm_is_known_by_its_name_and_not_wished_for(name):
 @pytest.mark.parametrize(
     ("values", "wanted"),
     [("schlecht gut", "gut"), ("refusé accepté", "accepté"), ("aprobado rechazado", "aprobado"), ("mau bom", "bom"),
-     ("respinto approvato", "approvato"), ("afgewezen goedgekeurd", "goedgekeurd"), ("bewilligt anders", "bewilligt")],
+     ("respinto approvato", "approvato"), ("afgewezen goedgekeurd", "goedgekeurd"), ("bewilligt anders", "bewilligt"),
+     ("Fail Pass", "Pass"), ("pass others", "pass"), ("fail others", "others")],
 )  # fmt: skip
 def test_the_wanted_outcome_is_known_by_its_word_in_other_languages(values, wanted):
     guesses = roles(n=[1, 2, 3, 4] * 5, sexe=["m", "f"] * 10, y=values.split() * 10)
@@ -645,7 +646,7 @@ def test_of_codes_from_1_on_none_says_yes():
         assert roles(n=[1, 2, 3, 4] * 5, sex=["m", "f"] * 10, risk=values * 5).positive == wanted
 
 
-@pytest.mark.parametrize("name", ["repaid", "not_defaulted", "nonDelinquent", "no_default"])
+@pytest.mark.parametrize("name", ["repaid", "pass_bar", "Promoted", "not_defaulted", "nonDelinquent", "no_default"])
 def test_a_benefit_is_known_by_its_name_and_what_is_denied_is_its_opposite(name):
     guesses = roles(n=[1, 2, 3, 4], sex=[*"mfmf"], **{name: ["no", "yes", "no", "no"]})
     assert (guesses.positive, guesses.target) == ("yes", name) and f"because {name!r} names it" in guesses.why_positive
@@ -795,6 +796,8 @@ def test_what_is_known_only_after_the_fact_is_suspected(tmp_path, capsys):
     content = init(tmp_path, "t.csv", capsys)
     assert "alone after\nwards tells 97%" in content["cautions"][-1]
     assert content["ignore"]["case"].startswith("names the rows")
+    (tmp_path / "t.csv").write_text((tmp_path / "t.csv").read_text().replace(",,", ',"",'))
+    assert init(tmp_path, "t.csv", capsys, "--force")["ignore"]["case"].startswith("names the rows")
 
 
 @pytest.mark.usefixtures("one_setting")

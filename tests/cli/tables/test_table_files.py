@@ -145,6 +145,17 @@ def test_gaps_in_quotes_leave_columns_of_numbers_and_days_and_words_keep_theirs(
     assert as_words["n"].to_pylist()[:3] == ["1", gap, "3"]
 
 
+@pytest.mark.parametrize("block", [None, 60])
+def test_texts_that_are_named_as_missing_are_so_in_quotes_too(tmp_path, monkeypatch, block):
+    # Some programs put every field in quotes, so that nothing else says which words stand for no value.
+    words = ["White", "Unknown", "", "NA"] * 10
+    (tmp_path / "t.csv").write_text("\n".join(['"n","race"', *(f'"1","{word}"' for word in words), ""]))
+    monkeypatch.setattr("widemargin.cli.tables.csv_reading.CSV_BLOCK", block or 10_000)
+    for named in (["Unknown"], ["Unknown", ""]):
+        table = pa.concat_tables(part.table for part in TableBlocks(tmp_path / "t.csv", missing=named).read())
+        assert table["race"].to_pylist() == [None if word in named else word for word in words]
+
+
 def test_a_gap_among_words_of_a_later_block_is_found_there(tmp_path, monkeypatch):
     rows = [f'"{number}","{"NA" if number in (30, 50) else "word"}"' for number in range(60)]
     (tmp_path / "t.csv").write_text("\n".join(['"n","word"', *rows, ""]))

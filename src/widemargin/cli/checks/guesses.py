@@ -382,7 +382,9 @@ def _reason_to_ignore(name: str, column: pa.ChunkedArray, labels: npt.NDArray[An
     words, distinct = words_of(name), pc.count_distinct(column, mode="all").as_py()
     if text := written_numbers(column):
         return text
-    n_values = len(column) - column.null_count
+    # In quotes an empty text is a word, and names no row.
+    empty = pc.sum(pc.equal(column, "")).as_py() if is_text else 0
+    n_values = len(column) - column.null_count - (empty or 0)
     is_named = names_rows(name, distinct, n_values)
     reasons = {
         "has the same value in every row": distinct == 1,

@@ -72,7 +72,7 @@ PROTECTED = {
 """What people are protected by, those that requirements are most often about first, and words that speak of it."""
 ALIKE = {
     "sex": "men man gendr gndr fml",
-    "race": "white* asian* eth herkunft origine origen origem minority cor ras afkomst",
+    "race": "white* asian* indian eth herkunft origine origen origem minority cor ras afkomst",
     "age": "alter eta alder older elderly younger",
     "family": "mar family familial* familiar* civil civile civilst* cywilny burgerlijke single spouse",
     "nationality": "country* nation nations cit language* tongue",
@@ -86,7 +86,7 @@ VALUES = {
 }  # fmt: skip
 """Values that only such columns have."""
 GOOD_VALUES = """
-good approved accepted hired admitted granted paid repaid passed survived show shows showed attended
+good approved accepted hired admitted granted paid repaid pass passed promoted survived show shows showed attended
 gut genehmigt bewilligt angenommen eingestellt
 zugelassen bestanden bezahlt bon bonne accepte* approuve* accorde* embauche* admis* reussi* paye* buen* aprobad*
 aceptad* concedid* contratad* admitid* pagad* bom boa aprovad* aceit* pago buono buona approvat* accettat* concess*
@@ -94,7 +94,7 @@ assunt* ammess* promoss* pagat* goed goedgekeurd geaccepteerd toegekend aangenom
 beviljad* godkand* godkendt* godkjent* przyznan* zaakceptowan*
 """
 BAD_VALUES = """
-bad denied rejected declined default fraud failed late charged* schlecht abgelehnt nicht* durchgefallen mauvais*
+bad denied rejected declined default fraud fail failed late charged* schlecht abgelehnt nicht* durchgefallen mauvais*
 refuse* rejete* impaye* mal malo mala rechazad* denegad* reprobad* moros* mau ma ruim negad* recusad* reprovad*
 inadimplente cattiv* respint* rifiutat* negato negata bocciat* slecht afgewezen geweigerd gezakt avslag* avslagen
 afslag* odrzucon*

@@ -136,7 +136,7 @@ def _read_file(path: Path, how: CsvFormat) -> pa.Table:
             words = [name for name in _texts(table) if table[name].null_count]
             if words:
                 options = csv_reading.reading_options(path, words, quoted=False, **how)
-                table = _with_columns(table, pyarrow.csv.read_csv(path, **options))
+                table = _with_words(table, pyarrow.csv.read_csv(path, **options), how.get("missing", ()))
         elif name.endswith(PARQUET_ENDINGS):
             table = pyarrow.parquet.ParquetFile(path).read()
         else:
@@ -157,10 +157,15 @@ def _texts(table: pa.Table) -> list[str]:
     return [field.name for field in table.schema if pa.types.is_string(field.type)]
 
 
-def _with_columns(table: pa.Table, others: pa.Table) -> pa.Table:
-    """The table with other columns in the place of those of their names."""
-    for name in others.column_names:
-        table = table.set_column(table.column_names.index(name), name, others[name])
+def _with_words(table: pa.Table, words: pa.Table, missing: Collection[str] = ()) -> pa.Table:
+    """The table with words as quotes mean them in the place of columns of their names.
+
+    Texts that were named as missing are so in quotes, too.
+    """
+    for name in words.column_names:
+        column = words[name]
+        column = pc.if_else(pc.is_in(column, pa.array(missing, column.type)), pa.scalar(None, column.type), column)
+        table = table.set_column(table.column_names.index(name), name, column)
     return table
 
 
@@ -342,7 +347,7 @@ class TableBlocks:
                     if any(table[name].null_count for name in names):
                         words = words or enumerate(self._csv_reader(names, quoted=False))
                         others = next(some for place, some in words if place == number)
-                        table = _with_columns(table, pa.Table.from_batches([others]))
+                        table = _with_words(table, pa.Table.from_batches([others]), self._how.get("missing", ()))
                     yield table
             except _FAULTS as error:
                 raise _unreadable(self._large, error, self._how.get("separator")) from error

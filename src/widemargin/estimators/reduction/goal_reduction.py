@@ -115,7 +115,7 @@ class GoalReduction(ThresholdedModel):
     Attributes
     ----------
     estimator_ : AveragedScorer
-        The fitted models (on all rows) and their shares: one or two, with `randomize=True` all that may be drawn.
+        The fitted models (on all rows) and their shares: one or a few, with `randomize=True` all that may be drawn.
     threshold_ : float, or ndarray of shape (n_groups,) with `per_population`
         Of the averaged scores.
     offsets_ : ndarray of shape (K,) or (n_groups, K), or None
@@ -154,13 +154,14 @@ class GoalReduction(ThresholdedModel):
 
     Notes
     -----
-    The deterministic model is chosen among all thresholds of every model visited and of averages of two of them, by the
-    rates of scores that each row's own label did not shape. The chosen models are then fitted to all rows. The
-    threshold is carried over as the share of training rows above it (or as it is, with `randomize`, external rows or
-    several classes), so rates of the final model differ a little from the report's. They may differ much for small
-    trees and other models with few different scores. If such a model then misses the goal on the rows that it was
-    fitted to, or no threshold calls this share of them positive, and it does not know these rows by heart
-    (`ReductionOptions.by_heart`), the thresholds are chosen anew on these rows.
+    The deterministic model is chosen among all thresholds of every model visited and of averages of two of them, or
+    of more where none of these comes near the best mixture, by the rates of scores that each row's own label did not
+    shape. The chosen models are then fitted to all rows. The threshold is carried over as the share of training rows
+    above it (or as it is, with `randomize`, external rows or several classes), so rates of the final model differ a
+    little from the report's. They may differ much for small trees and other models with few different scores. If such
+    a model then misses the goal on the rows that it was fitted to, or no threshold calls this share of them positive,
+    and it does not know these rows by heart (`ReductionOptions.by_heart`), the thresholds are chosen anew on these
+    rows.
 
     "No model found" is no proof, because the search is heuristic. On small data sets, averages over more than four sets
     of prices overfit the noise of the rates.
@@ -318,7 +319,7 @@ class GoalReduction(ThresholdedModel):
         return [fold_of_rows(splits, len(y)), *beside], len(splits)
 
     def _adopt_average(self, visits: Visits, best: Placed) -> None:
-        """The best model, or average of two, with its threshold."""
+        """The best model, or average, with its threshold."""
         met = best.met
         self._set_average(visits, best, met=met)
         self.lagrangian_gap_ = max(best.objective - visits.lottery.value, 0.0) if met else np.nan
@@ -352,7 +353,7 @@ class GoalReduction(ThresholdedModel):
         return anew if anew.rule.met else None
 
     def _set_average(self, visits: Visits, chosen: Placed, *, met: bool) -> None:
-        """The attributes of one model, or average of two, with its threshold."""
+        """The attributes of one model, or average, with its threshold."""
         self._set_chosen(visits, chosen.average.shares[None])
         self.offsets_ = self.mixture_thresholds_ = self.mixture_weights_ = None
         self.mixture_models_: Floats | None = None
@@ -474,7 +475,7 @@ class GoalReduction(ThresholdedModel):
             self._refuse(refusal_text(
                 tied, shares, refused="no model found", better="use a better estimator",
                 rows="training rows, by cross-validated scores",
-                tried=f"{self.n_models_} models of {name} with every threshold, and averages of two",
+                tried=f"{self.n_models_} models of {name} with every threshold, and averages",
                 doubt=f"{name} is a heuristic here",
             ))  # fmt: skip
 

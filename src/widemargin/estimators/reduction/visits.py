@@ -2,13 +2,13 @@
 
 Prices of the constraints turn a goal into the cost of each row; a learner fitted to these costs is one visit; the
 models visited so far say at which prices the next one is worth most (`solvers/thresholds/model_mixture.py`). A few
-visits are enough, because every threshold of every model counts, and so do averages of two models' scores.
+visits are enough, because every threshold of every model counts, and so do averages of models' scores.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -83,7 +83,7 @@ class ReductionOptions(SolverOptions):
 
 @dataclass(frozen=True)
 class Average:
-    """A model, or a weighted mean of the scores of two.
+    """A model, or a weighted mean of the scores of several.
 
     Attributes
     ----------
@@ -175,7 +175,38 @@ class Visits:
                 self._take(share * one.average.shares + (1.0 - share) * other.average.shares)
                 placed.append(self.placed(self.averages[-1]))
         self.lottery = self._solve(highest)
-        return min(placed, key=lambda one: one.rank)
+        chosen = min(placed, key=lambda one: one.rank)
+        return chosen if budget.exhausted or budget.interrupted else self._nearer_the_lottery(chosen)
+
+    def _nearer_the_lottery(self, best: Placed) -> Placed:
+        """The best average; where it is far from the best lottery, means of more models are looked for.
+
+        Under rules for many groups a lottery draws from models on several sides of the bounds, and no two of them
+        average to one that is near it. Beginning with the mean of those that it draws from, and with the best average,
+        models are mixed in as long as that gains. This costs no fit.
+        """
+        chance = abs(best.objective) / np.sqrt(sum(map(len, self.group)))
+        is_near = best.met and best.objective - self.lottery.value <= chance
+        if is_near or self.lottery.violation > 0.0:
+            return best
+
+        def placed(shares: Floats) -> Placed:
+            return self.placed(Average(shares, self._mean_scores(shares)))
+
+        drawn = zip(self.lottery.model, self.lottery.probability, strict=True)
+        mean = placed(np.sum([share * self.averages[number].shares for number, share in drawn], axis=0))
+        for one in (best, mean):
+            nearer = one
+            while nearer is one or nearer.rank < one.rank:
+                one = nearer
+                mixed = [
+                    placed(share * one.average.shares + (1.0 - share) * np.eye(self.most)[number])
+                    for number, share in product(range(len(self.cost)), self.options.shares)
+                ]
+                nearer = min(mixed, key=lambda other: other.rank)
+            best = min(best, one, key=lambda other: other.rank)
+        self.averages.append(best.average)
+        return best
 
     def nearest(self, best: Placed) -> Placed:
         """The best average, or where that misses bounds what comes nearest to them in their own units."""
@@ -259,7 +290,7 @@ class Visits:
 
     def _mean_scores(self, shares: Floats) -> list[Floats]:
         """Scores of an average, for each source."""
-        used = np.flatnonzero(shares).tolist()  # one model or two
+        used = np.flatnonzero(shares).tolist()
         return [sum(shares[visit] * self.scores[visit][source] for visit in used) for source in range(len(self.group))]
 
     def placed(self, average: Average, margins: Floats | None = None) -> Placed:
@@ -316,6 +347,10 @@ class ClassVisits(Visits):
         tighter = self._no_margins if margins is None else margins
         rule = best_offset_rule(self.tied, average.scores, self.group, self.n_groups, tighter, QUICK)
         return Placed(rule, rule.objective, rule.violation, average)
+
+    def _nearer_the_lottery(self, best: Placed) -> Placed:
+        """The best average: the best lottery is not computed, and each search over offsets takes long."""
+        return best
 
     def least_cost(self, average: Average) -> float:
         """What an average costs at its best offsets, at its own prices, beside the best decisions."""

@@ -108,8 +108,8 @@ def solve_some(
     for number in range(first, last):
         a, b = ends[pairs[number, 0]], ends[pairs[number, 1]]
         middle, q = ends[pairs[number, 0] + 1] - a, places[number + 1] - places[number]
-        # Values of a problem lie together, so that its steps run over memory that the processor holds. Loops are written
-        # out: what numba makes of whole arrays takes seconds to compile.
+        # Values of a problem lie together, so that its steps run over memory that the processor holds. Loops are
+        # written out, because what numba makes of whole arrays takes seconds to compile.
         block, (diagonal, y, bound, low, high, gradient) = np.empty((q, q)), np.empty((6, q))
         for i in range(q):
             row = a + i if i < middle else b + i - middle
