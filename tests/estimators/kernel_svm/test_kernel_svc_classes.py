@@ -104,6 +104,18 @@ def test_small_pairs_in_one_loop_are_those_solved_one_by_one(options, monkeypatc
     assert len(asked) == 2
 
 
+@pytest.mark.parametrize("kernel", ["rbf", "poly", "linear"])
+def test_small_pairs_of_rows_in_single_precision_are_solved_in_one_loop(kernel, monkeypatch):
+    X, y = make_blobs(300, n_features=4, centers=5, cluster_std=6.0, random_state=0)
+    X = StandardScaler().fit_transform(X).astype(np.float32)
+    one_by_one = []
+    monkeypatch.setattr(binary_problems, "_solve", spied(binary_problems._solve, one_by_one))
+    single, double = (KernelSVC(kernel=kernel).fit(Z, y) for Z in (X, X.astype(np.float64)))
+    assert not one_by_one and single.support_vectors_.dtype == np.float32
+    np.testing.assert_allclose(single.dual_coef_, double.dual_coef_, atol=1e-9)
+    assert single.gap_ == pytest.approx(double.gap_) and single.evaluations_ == double.evaluations_
+
+
 @pytest.mark.filterwarnings("ignore:the kernel .sigmoid. is not positive")
 @pytest.mark.parametrize("options", [{"kernel": "sigmoid", "C": 0.1}, {"kernel": "sigmoid"}, {"solver": "smo"}])
 def test_small_pairs_in_one_loop_end_where_libsvm_does(options, monkeypatch):
