@@ -92,11 +92,11 @@ def checked_block(X: Features) -> Any:
     return check_array(canonical_rows(as_csr(X)) if sp.issparse(X) else X, **_ROW_CHECKS)
 
 
-def refuse_one_class(classes: npt.NDArray[Any], rows: str = "") -> None:
-    """Raise a DataError, a ValueError as scikit-learn's checks ask for, where these `rows` are of one class."""
+def refuse_one_class(classes: npt.NDArray[Any], which: str = "") -> None:
+    """Raise a DataError, a ValueError as scikit-learn's checks ask for, where rows (`which` ones) are of one class."""
     if classes.shape[0] < 2:
         raise DataError(
-            f"y{rows} holds one class only, {classes.tolist()[0]!r}; a classifier needs rows of at least two."
+            f"{which}y holds one class only, {classes.tolist()[0]!r}; a classifier needs rows of at least two."
         )
 
 

@@ -136,7 +136,7 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         refuse_one_class(np.unique(labels))
         if sample_weight is not None:
             weighed = example_weights(sample_weight, labels.shape[0]) > 0.0
-            refuse_one_class(np.unique(labels[weighed]), " of rows with a weight above 0")
+            refuse_one_class(np.unique(labels[weighed]), "of rows with a weight above 0, ")
         model = MulticlassModel(self.cost)
         scoring = None if self.cost is None else _saved_cost
         # Its path begins at a larger C than those of label sets: below, all of them predict the same classes.
