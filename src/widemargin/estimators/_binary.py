@@ -92,10 +92,12 @@ def checked_block(X: Features) -> Any:
     return check_array(canonical_rows(as_csr(X)) if sp.issparse(X) else X, **_ROW_CHECKS)
 
 
-def refuse_one_class(classes: npt.NDArray[Any]) -> None:
-    """Raise a DataError, a ValueError as scikit-learn's checks ask for, where there is one class."""
+def refuse_one_class(classes: npt.NDArray[Any], which: str = "") -> None:
+    """Raise a DataError, a ValueError as scikit-learn's checks ask for, where rows (`which` ones) are of one class."""
     if classes.shape[0] < 2:
-        raise DataError(f"y holds one class only, {classes.tolist()[0]!r}; a classifier needs rows of at least two.")
+        raise DataError(
+            f"{which}y holds one class only, {classes.tolist()[0]!r}; a classifier needs rows of at least two."
+        )
 
 
 def binary_classes(y: npt.NDArray[Any], fitted_classes: npt.NDArray[Any] | None = None) -> npt.NDArray[Any]:

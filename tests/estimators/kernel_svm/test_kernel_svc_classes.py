@@ -11,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import log_loss
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.utils.multiclass import _ovr_decision_function
 
@@ -101,6 +102,38 @@ def test_small_pairs_in_one_loop_are_those_solved_one_by_one(options, monkeypatc
     for watched in ({"solver_options": {"time_budget": 60.0}}, {"max_iter": 1000}, {"tol": None}):
         KernelSVC(**watched).fit(X, y)
     assert len(asked) == 2
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "poly", "linear"])
+def test_small_pairs_of_rows_in_single_precision_are_solved_in_one_loop(kernel, monkeypatch):
+    X, y = make_blobs(300, n_features=4, centers=5, cluster_std=6.0, random_state=0)
+    X = StandardScaler().fit_transform(X).astype(np.float32)
+    one_by_one = []
+    monkeypatch.setattr(binary_problems, "_solve", spied(binary_problems._solve, one_by_one))
+    single, double = (KernelSVC(kernel=kernel).fit(Z, y) for Z in (X, X.astype(np.float64)))
+    assert not one_by_one and single.support_vectors_.dtype == np.float32
+    np.testing.assert_allclose(single.dual_coef_, double.dual_coef_, atol=1e-9)
+    assert single.gap_ == pytest.approx(double.gap_) and single.evaluations_ == double.evaluations_
+
+
+@pytest.mark.filterwarnings("ignore:the kernel .sigmoid. is not positive")
+@pytest.mark.parametrize("options", [{"kernel": "sigmoid", "C": 0.1}, {"kernel": "sigmoid"}, {"solver": "smo"}])
+def test_small_pairs_in_one_loop_end_where_libsvm_does(options, monkeypatch):
+    X, y = make_blobs(300, n_features=4, centers=5, cluster_std=6.0, random_state=0)
+    X = StandardScaler().fit_transform(X)
+    asked, one_by_one = [], []
+    monkeypatch.setattr(small_problems, "solve", spied(small_problems.solve, asked))
+    monkeypatch.setattr(binary_problems, "_solve", spied(binary_problems._solve, one_by_one))
+    model = KernelSVC(**options).fit(X, y)
+    assert (len(asked), len(one_by_one)) == (1, 0) and model.solver_ == "smo"
+    assert model.indefinite_ is ("kernel" in options) and model.violation_ <= 1e-3
+    peer = SVC(**{name: value for name, value in options.items() if name != "solver"}).fit(X, y)
+    np.testing.assert_allclose(model.n_iter_.sum(), peer.n_iter_.sum(), rtol=0.1)
+    assert np.mean(model.predict(X) == peer.predict(X)) >= 0.99  # LIBSVM keeps kernel values in single precision
+    monkeypatch.setattr(SmallProblemOptions, "rows", 0)
+    plain = KernelSVC(**options).fit(X, y)
+    assert len(one_by_one) == 10 and plain.solver_reason_ == model.solver_reason_
+    np.testing.assert_allclose(model.decision_function(X), plain.decision_function(X), atol=0.02)
 
 
 def test_an_interrupt_of_small_pairs_ends_with_a_model(monkeypatch):

@@ -323,6 +323,30 @@ def test_scores_that_are_all_equal_are_told(name):
         wm.RiskClassifier("cvar", level=0.95).fit(X, y)
 
 
+@pytest.mark.parametrize(("name", "milder"), [("catoni", 10.0), ("label-noise", 0.01)])
+def test_equal_scores_of_a_forgiving_risk_are_told(name, milder):
+    rng = np.random.default_rng(0)
+    y = np.arange(300) < 15
+    X = rng.normal(size=(300, 5)) + 0.5 * y[:, None]  # rows of the smaller class count as outliers, or as wrong labels
+    with pytest.warns(DoubtfulModelWarning, match="as weights of 0 have the same risk .* larger scale of 'catoni'"):
+        flat = wm.RiskClassifier(name, kernel="rbf").fit(X, y)
+    assert flat.status_ == "converged" and np.ptp(flat.decision_function(X)) < 1e-3 and not flat.predict(X).any()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        milder_one = wm.RiskClassifier(name, level=milder, kernel="rbf").fit(X, y)
+    assert np.ptp(milder_one.decision_function(X)) > 1.0
+
+
+def test_a_point_that_is_worse_than_weights_of_0_may_tell_the_classes_apart():
+    rng = np.random.default_rng(0)
+    y = np.arange(300) < 40
+    X = rng.normal(size=(300, 2)) + y[:, None] * [1.0, 0.0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        clf = wm.RiskClassifier("catoni").fit(X, y)
+    assert np.ptp(clf.decision_function(X)) > 1.0
+
+
 @pytest.mark.parametrize(("name", "level"), [("trimmed", 0.4), ("trimmed", None)])
 def test_a_class_that_is_left_out_whole_is_told(name, level):
     rng = np.random.default_rng(0)

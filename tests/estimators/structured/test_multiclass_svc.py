@@ -78,6 +78,10 @@ def test_what_does_not_fit_is_refused():
     X, y = three()
     with pytest.raises(DataError, match=r"cost has shape \(2, 2\), Y has 3 classes"):
         MulticlassSVC([[0, 1], [1, 0]]).fit(X, y)
+    with pytest.raises(DataError, match="of rows with a weight above 0, y holds one class only, 'b'"):
+        MulticlassSVC().fit(X, y, sample_weight=(y == "b").astype(float))
+    with pytest.raises(DataError, match="weight"):
+        MulticlassSVC().fit(X, y, sample_weight=np.zeros(120))
     with pytest.raises(DataError, match="0 on the diagonal"):
         MulticlassSVC(np.ones((3, 3))).fit(X, y)
     with pytest.raises(DataError, match="one class only, 'a'"):

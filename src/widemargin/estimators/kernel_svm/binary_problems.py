@@ -239,23 +239,31 @@ def train(training: Training, parts: tuple[Split, ...], budget: Budget) -> list[
 def _solve_small(
     training: Training, parts: tuple[Split, ...], members: Sequence[Ints], budget: Budget
 ) -> dict[Split, Solved]:
-    """Solve pairs of classes, of these `members`, that compiled code alone can: of few rows, in double precision."""
+    """Solve pairs of classes, of these `members`, that compiled code alone can: of few rows, in double precision.
+
+    In that also where all others would be solved in single precision: it takes no longer than a certificate of that.
+    """
     rows, options, counts = training.rows, SmallProblemOptions, np.array([len(some) for some in members])
-    plain = training.solver in ("auto", "dual") and training.fit_intercept and training.positive
-    if not plain or training.tol is None or not training.upper.all() or type(rows) is not KernelRows:
+    as_libsvm = training.solver == "smo" or (training.solver == "auto" and not training.positive)
+    plain = as_libsvm or (training.solver in ("auto", "dual") and training.positive)
+    plain &= training.fit_intercept and type(rows) is KernelRows
+    if not plain or training.tol is None or not training.upper.all():
         return {}
     few = rows.n_rows <= options.all_rows and largest_problem(counts, pairs=True) <= options.rows
-    if not few or rows.dtype != np.float64 or rows.n_rows**2 * 8 > training.cache_size * MEGABYTE:
+    if not few or rows.n_rows**2 * 8 > training.cache_size * MEGABYTE:
         return {}
     order = np.concatenate(members)
     pairs = np.array([(part.positive, int(part.negative or 0)) for part in parts])
     try:
-        K: Floats = rows.subset(order).full().astype(np.float64, copy=False)
-        results = small_problems.solve(K, counts, pairs, training.upper[order], training.tol, budget)
+        double = rows if rows.dtype == np.float64 else rows.in_double(np.arange(rows.n_rows), training.cache_size)
+        K: Floats = double.subset(order).full().astype(np.float64, copy=False)
+        results = small_problems.solve(K, counts, pairs, training.upper[order], training.tol, budget, as_libsvm)
     except KeyboardInterrupt:  # what each problem had is lost: they begin, and end at once, with the models of no step
         budget.interrupted = True
         return {}
     chosen = Chosen("dual", "the classes have few rows, and one compiled loop solves all pairs")
+    if as_libsvm:
+        chosen = choose(training.solver, n_rows=0, n_columns=training.n_columns, positive=training.positive)
     return {
         part: Solved(part, np.concatenate([members[c] for c in pair]), result, chosen, rows.n_rows)
         for part, pair, result in zip(parts, pairs, results, strict=True)

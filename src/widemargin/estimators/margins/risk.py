@@ -18,7 +18,7 @@ from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.losses.margin import SURROGATES, CatoniLoss
 from widemargin.losses.risks import RISKS, level_between, make_risk
 from widemargin.problems.margin_pursuit import MarginPursuitProblem
-from widemargin.solvers.base import Budget
+from widemargin.solvers.base import Budget, Status
 from widemargin.solvers.smooth import risk_newton
 from widemargin.solvers.smooth.risk_problem import RiskProblem
 
@@ -182,30 +182,35 @@ class RiskClassifier(MarginModel):
             return Pursuit(result, np.nan, result.n_iter, result.n_gradients, 0, result.history)
         point = None if start is None else start.point
         result = risk_newton.solve(problem, tol=self.tol, start=point, budget=budget, max_iter=self.max_iter)
+        left_out, scores = 0.0, problem.scores(result.point)
         flat = np.where(np.arange(problem.n_unknowns) < problem.rows.n_features, 0.0, result.point)
-        if result.gap <= self.tol and problem.value(flat, problem.scores(flat)) <= (1.0 + self.tol) * result.value:
+        alike = problem.value(flat, problem.scores(flat)) <= (1.0 + self.tol) * result.value
+        if not problem.risk.certified:
+            losses = problem.loss.derivatives(problem.y * scores)[0]
+            left_out = problem.left_out(problem.risk.weighed(losses, problem.share, 0.0).slopes)
+            # One of several points where the steps end may be worse than weights of 0, and tell the classes apart. What
+            # changes a risk by tol about such a point changes scores by its root.
+            alike = alike and bool(np.ptp(scores) <= np.sqrt(self.tol))
+        if left_out > 0.0:
+            level = RISKS[self.risk][0] if self.level is None else self.level
+            warn(
+                f"risk={self.risk!r} leaves out every row of a class, {left_out:.1%} of all rows: there is no "
+                f"least value, and the steps ended there. Give a level that forgives less than {level}, or use "
+                "risk='auto'.",
+                DoubtfulModelWarning,
+            )
+        elif alike and result.status == Status.CONVERGED:
             why = "the features tell nothing of the classes. Give others"
             if self.risk != "mean":
                 why = (
                     "what is gained on some rows is lost on others. Let more rows count (a larger share of 'cvar' and "
-                    "'spectral', a lower level of the others)"
+                    "'spectral', a larger scale of 'catoni', a level of the others nearer to 0)"
                 )
             warn(
                 f"all scores are as good as equal, as weights of 0 have the same risk up to tol={self.tol:g}: {why}, "
                 "or raise C.",
                 DoubtfulModelWarning,
             )
-        if not problem.risk.certified:
-            losses = problem.loss.derivatives(problem.y * problem.scores(result.point))[0]
-            left_out = problem.left_out(problem.risk.weighed(losses, problem.share, 0.0).slopes)
-            if left_out > 0.0:
-                level = RISKS[self.risk][0] if self.level is None else self.level
-                warn(
-                    f"risk={self.risk!r} leaves out every row of a class, {left_out:.1%} of all rows: there is no "
-                    f"least value, and the steps ended there. Give a level that forgives less than {level}, or use "
-                    "risk='auto'.",
-                    DoubtfulModelWarning,
-                )
         return Pursuit(result, np.nan, result.n_iter, result.n_gradients, 0, result.history)
 
     def _report(self, runs: Sequence[Pursuit], budget: Budget) -> None:

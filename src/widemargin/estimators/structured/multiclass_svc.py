@@ -16,6 +16,7 @@ from widemargin.estimators._binary import checked_rows, refuse_one_class
 from widemargin.estimators._options import parameters
 from widemargin.estimators.structured.automatic import Automatic, choose
 from widemargin.estimators.structured.training import ReadyMadeSVM
+from widemargin.structured.learners.problem import example_weights
 from widemargin.structured.models import MulticlassModel
 
 
@@ -127,12 +128,15 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         Raises
         ------
         DataError
-            One class only, or a cost matrix that does not fit the classes.
+            One class only among the rows with a weight, or a cost matrix that does not fit the classes.
         """
         X, labels = checked_rows(self, X, y)
         self._give_up()
         check_classification_targets(labels)
         refuse_one_class(np.unique(labels))
+        if sample_weight is not None:
+            weighed = example_weights(sample_weight, labels.shape[0]) > 0.0
+            refuse_one_class(np.unique(labels[weighed]), "of rows with a weight above 0, ")
         model = MulticlassModel(self.cost)
         scoring = None if self.cost is None else _saved_cost
         # Its path begins at a larger C than those of label sets: below, all of them predict the same classes.

@@ -9,7 +9,7 @@ from sklearn.base import clone
 from testing.kernel_svms import RBF, data, exact, problem
 
 from widemargin import KernelSVC
-from widemargin.exceptions import CapabilityError
+from widemargin.exceptions import CapabilityError, MarginConvergenceWarning
 from widemargin.kernels.functions import Kernel
 from widemargin.solvers.base import Budget, Status
 from widemargin.solvers.kernel_svm.dual import interior_point, working_set
@@ -115,7 +115,7 @@ def test_the_estimator_takes_it_for_raw_columns(multi_class):
 
 def test_the_path_keeps_off_its_bounds():
     X, y = raw(3, 50)
-    coef, steps = interior_point.optimum(X, problem(X, y, kernel=LINEAR), Budget(), InteriorPointOptions(steps=3))
+    coef, steps, _ = interior_point.optimum(X, problem(X, y, kernel=LINEAR), Budget(), InteriorPointOptions(steps=3))
     assert steps == 3 and np.isfinite(coef).all()
 
 
@@ -143,3 +143,16 @@ def test_an_interrupt_on_the_path_keeps_the_best_model():
     result = solve(p, options=AT_ONCE, budget=Budget(callbacks=(interrupted,)))
     assert result.status is Status.INTERRUPTED
     assert np.isfinite(result.primal) and result.primal < p.upper.sum()  # better than w = 0
+
+
+@pytest.mark.filterwarnings("ignore:.*(Scale them|hardly regularises):widemargin.exceptions.KernelWarning")
+def test_a_problem_beyond_double_precision_ends():
+    """Numbers of customers and amounts of money at a large C: the path ends, and no coefficients hold its weights."""
+    rng, n = np.random.default_rng(3), 200
+    X = np.column_stack((rng.integers(15_500_000, 15_800_000, n), rng.uniform(0, 2e5, n), rng.integers(18, 80, n)))
+    y = rng.random(n) < 0.1 + 0.5 * (X[:, 2] > 50)
+    model = KernelSVC(kernel="linear", C=1e4, solver_options={"time_budget": 30.0})
+    with pytest.warns(MarginConvergenceWarning, match="rounding: use float64 rows, scale the features"):
+        model.fit(X, y)
+    assert model.status_ == "max_iter" and model.n_iter_[0] < 400
+    assert model.violation_ > 1e-3 and 0.0 < model.gap_ < 0.01

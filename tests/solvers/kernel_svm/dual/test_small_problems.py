@@ -53,7 +53,7 @@ def test_the_exact_optimum_of_every_pair(seed, C):
 def test_what_it_cannot_solve_is_left():
     K, counts, upper = three_classes(3)
     pairs = np.array([(0, 1), (1, 2)])
-    assert solve(K, counts, pairs, upper, 1e-7, Budget(), SmallProblemOptions(steps=1)) == [None, None]
+    assert solve(K, counts, pairs, upper, 1e-7, Budget(), options=SmallProblemOptions(steps=1)) == [None, None]
     crooked = K - 2.0 * np.eye(90)  # negative curvature along every pair
     assert solve(crooked, counts, pairs, upper, 1e-3, Budget()) == [None, None]
     K[0, 1] = K[1, 0] = np.nan
@@ -66,8 +66,8 @@ def test_the_compiled_loop_is_the_python_function():
     assert ends[-1] == counts.sum()
     found = []
     for run in (small_problems.solve_some, small_problems.solve_some.py_func):
-        coef, scores, facts = np.zeros(40), np.zeros(40), np.zeros((2, 5))
-        run(K, ends, pairs, places, upper, 1e-9, 100, 0, 2, coef, scores, facts)
+        coef, scores, facts = np.zeros(40), np.zeros(40), np.zeros((2, 6))
+        run(K, ends, pairs, places, upper, False, 1e-9, 100, 0, 2, coef, scores, facts)
         found.append((coef, scores, facts[:, :3]))
     for compiled, plain in zip(*found, strict=True):
         np.testing.assert_allclose(compiled, plain, atol=1e-6)

@@ -45,6 +45,10 @@ class InteriorPointOptions:
         Relative gap up to which they are told apart where the path ends early.
     short : float, default=0.995
         Share of the way to the nearest bound that a step goes.
+    sets : int, default=256
+        Most working sets after a path that came near: its end is the optimum up to rounding, and where so many do not
+        certify it, rounding leaves no coefficients that they would. On 50 raw tables with C up to 1e4 those that
+        converge take 213 at most, and the others do not end.
     """
 
     columns: int = 256
@@ -54,6 +58,7 @@ class InteriorPointOptions:
     gap: float = 1e-10
     near: float = 1e-3
     short: float = 0.995
+    sets: int = 256
 
 
 class FeatureMatrix(Protocol):
@@ -106,11 +111,12 @@ def solve(
     if begun.status is not Status.MAX_ITER:
         return begun
     with np.errstate(all="ignore"):  # of features whose squares are no finite numbers, which the certificate tells of
-        coef, steps = optimum(X, problem, budget, options)
+        coef, steps, gap = optimum(X, problem, budget, options)
         # Scores by way of the weights lose far less by rounding than sums of kernel values of large features.
         coef = problem.feasible(coef if np.isfinite(coef).all() else None)
         scores = X @ ((X - X.mean(axis=0) if problem.fit_intercept else X).T @ coef)
-    result = working_set.solve(problem, tol=tol, start=coef, scores=scores, budget=budget)
+    last = WorkingSetOptions(rounds=options.sets if gap <= options.near else None)
+    result = working_set.solve(problem, tol=tol, start=coef, scores=scores, budget=budget, options=last)
     best = begun if result.status is not Status.CONVERGED and begun.primal < result.primal else result
     return replace(
         best, status=result.status, n_iter=begun.n_iter + steps + result.n_iter,
@@ -118,8 +124,10 @@ def solve(
     )  # fmt: skip
 
 
-def optimum(X: Floats, problem: KernelProblem, budget: Budget, options: InteriorPointOptions) -> tuple[Floats, int]:
-    """The coefficients at the end of the path, shape (n,), and its steps; where it ends early, how far it came."""
+def optimum(
+    X: Floats, problem: KernelProblem, budget: Budget, options: InteriorPointOptions
+) -> tuple[Floats, int, float]:
+    """The coefficients at the end of the path, shape (n,), its steps and its gap; where it ends early, as it came."""
     used = problem.upper > 0.0
     X, y, upper = X[used], problem.y[used], problem.upper[used]
     # As coefficients sum to 0 where there is a bias, the mean of the rows takes part in nothing but rounding.
@@ -142,7 +150,7 @@ def optimum(X: Floats, problem: KernelProblem, budget: Budget, options: Interior
         low, high = path.at_bounds()
         a = np.where(low, 0.0, np.where(high, upper, path.a))
         coef[used] = y * _between(Z * scale, y, upper, a, np.flatnonzero(~(low | high)), problem.fit_intercept)
-    return coef, steps
+    return coef, steps, path.gap
 
 
 class _Path:

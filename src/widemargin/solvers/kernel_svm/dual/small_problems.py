@@ -42,7 +42,7 @@ class SmallProblemOptions:
 
 
 def solve(
-    K: Floats, counts: Ints, pairs: Ints, upper: Floats, tol: float, budget: Budget,
+    K: Floats, counts: Ints, pairs: Ints, upper: Floats, tol: float, budget: Budget, as_libsvm: bool = False,
     options: SmallProblemOptions = SmallProblemOptions(),
 ) -> list[KernelResult | None]:  # fmt: skip
     """Solve the dual of the SVM, with a bias, of several pairs of classes.
@@ -61,36 +61,41 @@ def solve(
         Largest violation of the optimality conditions.
     budget : Budget
         Its clock; no time is looked at.
+    as_libsvm : bool, default=False
+        Whether the steps are those of LIBSVM to the last, on a kernel that need not be positive semi-definite: where
+        it has several stationary points, they end at the one of SVC. `n_iter` counts them.
     options : SmallProblemOptions, optional
 
     Returns
     -------
     list of KernelResult or None
-        None where the steps did not suffice, or met a kernel that is not positive semi-definite.
+        None where the steps did not suffice, or met negative curvature that they were not asked to go on with.
     """
     ends, sizes = np.concatenate(([0], np.cumsum(counts))), counts[pairs].sum(axis=1)
     places = np.concatenate(([0], np.cumsum(sizes)))
     coef, scores = np.zeros(places[-1]), np.empty(places[-1])
-    facts = np.empty((pairs.shape[0], 5))
+    facts = np.empty((pairs.shape[0], 6))
+    floor = tol if as_libsvm else options.near * tol
 
     def some(first: int, last: int) -> None:
-        solve_some(K, ends, pairs, places, upper, options.near * tol, options.steps, first, last, coef, scores, facts)
+        solve_some(K, ends, pairs, places, upper, as_libsvm, floor, options.steps, first, last, coef, scores, facts)
 
     in_threads(pairs.shape[0], max(1, (1 << 21) // int(sizes.max() ** 2)), some)
     evaluations, seconds = K.shape[0] * (K.shape[0] + 1) // 2, budget.elapsed
     largest = float(np.abs(K.diagonal()).max())
     results: list[KernelResult | None] = []
-    for number, (intercept, primal, dual, violation, flattest) in enumerate(facts.tolist()):
-        if violation > tol or not math.isfinite(primal) or significantly_negative(flattest, largest):
+    for number, (intercept, primal, dual, violation, flattest, taken) in enumerate(facts.tolist()):
+        indefinite, steps = significantly_negative(flattest, largest), int(taken) if as_libsvm else 1
+        if violation > tol or not math.isfinite(primal) or (indefinite and not as_libsvm):
             results.append(None)
             continue
         mine = slice(places[number], places[number + 1])
-        looked = {"seconds": seconds, "evaluations": float(evaluations), "iteration": 1.0}
+        looked = {"seconds": seconds, "evaluations": float(evaluations), "iteration": float(steps)}
         looked |= {"primal": primal, "dual": dual, "violation": violation}
         results.append(
             KernelResult(
-                coef[mine], intercept, primal, dual, violation, Status.CONVERGED, 1, evaluations, seconds, (looked,),
-                scores=scores[mine],
+                coef[mine], intercept, primal, dual, violation, Status.CONVERGED, steps, evaluations, seconds,
+                (looked,), indefinite, scores[mine],
             )
         )  # fmt: skip
     return results
@@ -98,12 +103,12 @@ def solve(
 
 @array_kernel
 def solve_some(
-    K: Floats, ends: Ints, pairs: Ints, places: Ints, upper: Floats, floor: float, steps: int, first: int, last: int,
-    coef: Floats, scores: Floats, facts: Floats,
+    K: Floats, ends: Ints, pairs: Ints, places: Ints, upper: Floats, as_libsvm: bool, floor: float, steps: int,
+    first: int, last: int, coef: Floats, scores: Floats, facts: Floats,
 ) -> None:  # fmt: skip
     """`solve` of the problems in range(first, last): fill their parts of `coef` and `scores`, and their `facts`.
 
-    These are intercept, primal value, dual value, violation, and the smallest curvature met.
+    These are intercept, primal value, dual value, violation, the smallest curvature met, and the number of steps.
     """
     for number in range(first, last):
         a, b = ends[pairs[number, 0]], ends[pairs[number, 1]]
@@ -121,9 +126,9 @@ def solve_some(
             y[i] = gradient[i] = 1.0 if i < middle else -1.0
             low[i], high[i] = min(y[i] * bound[i], 0.0), max(y[i] * bound[i], 0.0)
         mine, at = coef[places[number] : places[number + 1]], scores[places[number] : places[number + 1]]
-        _, flattest, _, _, _ = solve_pairs(
-            np.empty((0, 0)), 0.0, block, np.arange(q), q, diagonal, gradient, mine, low, high, np.empty((5, q)), False,
-            0.0, floor, steps * q,
+        taken, flattest, _, _, _ = solve_pairs(
+            np.empty((0, 0)), 0.0, block, np.arange(q), q, diagonal, gradient, mine, low, high, np.empty((5, q)),
+            as_libsvm, 0.0, floor, steps * q,
         )  # fmt: skip
         for i in range(q):
             at[i] = y[i] - gradient[i]
@@ -135,4 +140,4 @@ def solve_some(
             linear += mine[i] * y[i]
         facts[number, 0], facts[number, 4] = intercept, flattest
         facts[number, 1], facts[number, 2] = 0.5 * square + loss, linear - 0.5 * square
-        facts[number, 3] = max(0.0, highest - lowest)
+        facts[number, 3], facts[number, 5] = max(0.0, highest - lowest), taken
