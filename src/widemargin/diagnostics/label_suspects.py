@@ -136,8 +136,8 @@ def label_suspects(
     >>> y = (X[:, 0] > 0).astype(int)
     >>> y[3] = 1
     >>> found = label_suspects(LogisticRegression(), X, y, random_state=0)
-    >>> [suspect.row for suspect in found.suspects]
-    [3]
+    >>> found.suspects[0].row
+    3
     """
     labels = np.asarray(plain_labels(y))
     if labels.ndim != 1 or length_of(X) != len(labels):
