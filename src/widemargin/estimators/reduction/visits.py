@@ -40,7 +40,7 @@ from widemargin.solvers.thresholds.pair_bound import PairOptions
 HIGHEST_PRICE = 1e3
 """Objective per unit of a rate: at this price the objective hardly counts beside a violation."""
 
-QUICK = OffsetOptions(looks=1e8, phases=1, pairs=PairOptions(rounds=25), temperatures=())
+QUICK = OffsetOptions(looks=1e8, phases=0, pairs=PairOptions(rounds=25), temperatures=())
 """For the search over offsets that ranks averages of models; only the best average gets a full search."""
 
 

@@ -68,53 +68,58 @@ def improved(costs: ClassCosts, offsets: Floats, sweeps: int) -> Floats:
     """Offsets of which none can be moved alone to a better place."""
     offsets = offsets.copy()
     n_classes = offsets.shape[1]
-    best = costs.rank(costs.totals(offsets))
-    members = [np.flatnonzero(costs.group == g) for g in range(costs.n_groups)]
+    totals = costs.totals(offsets)
+    best = costs.rank(totals)
+    of_group = [costs.group == g for g in range(costs.n_groups)]
+    parts = [(costs.scores[rows], costs.cost[rows]) for rows in of_group]
     for _ in range(sweeps):
         before = best
         for g, k in itertools.product(range(costs.n_groups), range(n_classes)):
             trial = offsets.copy()
-            trial[g, k] = _best_place(costs, members[g], offsets, g, k)
+            trial[g, k] = _best_place(*parts[g], costs.bound, offsets[g], totals, k)
+            if trial[g, k] == offsets[g, k]:
+                continue
             # Only differences of offsets decide, so the first class keeps 0.
             trial[g] -= trial[g, 0]
-            found = costs.rank(costs.totals(trial))
+            there = costs.totals(trial)
+            found = costs.rank(there)
             if found < best:
-                offsets, best = trial, found
+                offsets, totals, best = trial, there, found
         # A whole sweep without a better place is a local best along every coordinate.
         if best == before:
             break
     return offsets
 
 
-def _best_place(costs: ClassCosts, rows: Ints, offsets: Floats, g: int, k: int) -> float:
-    """Where to put the offset of one class of a group, while all others stay."""
-    shifted = costs.scores[rows] + offsets[g]
+def _best_place(scores: Floats, cost: Floats, bound: Floats, offsets: Floats, totals: Floats, k: int) -> float:
+    """Where to put the offset of one class, while all others stay; `totals` are those of now, with other groups'."""
+    shifted = scores + offsets
     # Without the class that moves every row has one rival left, the best of the others, and one place at which it
     # changes its mind between the two.
     shifted[:, k] = -np.inf
-    other = np.argmax(shifted, axis=1)
+    everyone, other = np.arange(len(scores)), np.argmax(shifted, axis=1)
     # The row is of class k where the offset is above this.
-    at = shifted[np.arange(len(rows)), other] - costs.scores[rows, k]
-    order = np.argsort(at, kind="stable")
+    at = shifted[everyone, other] - scores[:, k]
+    order = np.argsort(at)  # the places of rows that share one are no different in any order
     at = at[order]
-    change = (costs.cost[rows, k] - costs.cost[rows, other])[order]
-    current = costs.totals(offsets) - change[at < offsets[g, k]].sum(axis=0)  # with no row of class k in this group
+    change = (cost[:, k] - cost[everyone, other])[order]
+    none = totals - change[at < offsets[k]].sum(axis=0)  # with no row of class k in this group
     # With the rows in the order of these places, running sums give the totals of every offset at once.
-    totals = current + np.concatenate([np.zeros((1, change.shape[1])), np.cumsum(change, axis=0)])
-    excess = np.maximum(totals[:, 1:] - costs.bound, 0.0).sum(axis=1)
+    every = none + np.concatenate([np.zeros((1, change.shape[1])), np.cumsum(change, axis=0)])
+    excess = np.maximum(every[:, 1:] - bound, 0.0).sum(axis=1)
     excess[excess <= FEASIBLE] = 0.0
     edges = np.concatenate([[-np.inf], at, [np.inf]])
-    possible = edges[1:] > edges[:-1]
+    best = np.flatnonzero(edges[1:] > edges[:-1])  # intervals of no width are never taken
     # The middle between two such places is as far as can be from both, so rounding cannot turn a row. The outer
     # intervals have no middle: one beyond the last place stands for them.
     middle = 0.5 * (np.clip(edges[:-1], at[0] - 1.0, None) + np.clip(edges[1:], None, at[-1] + 1.0))
-    inside = (edges[:-1] < offsets[g, k]) & (offsets[g, k] < edges[1:])
+    inside = (edges[:-1] < offsets[k]) & (offsets[k] < edges[1:])
     # Where the present offset is as good as any of its interval, nothing moves.
-    middle[inside] = offsets[g, k]
-    # Last key first: intervals of no width are never taken, then the excess decides, then the objective, then the
-    # smallest move.
-    found = np.lexsort((np.abs(middle - offsets[g, k]), totals[:, 0], excess, ~possible))
-    return float(middle[found[0]])
+    middle[inside] = offsets[k]
+    # The excess decides, then the objective, then the smallest move.
+    for key in (excess, every[:, 0], np.abs(middle - offsets[k])):
+        best = best[key[best] == key[best].min()]
+    return float(middle[best[0]])
 
 
 @array_kernel
