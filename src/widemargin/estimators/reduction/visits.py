@@ -174,11 +174,11 @@ class Visits:
             for share in self.options.shares:
                 self._take(share * one.average.shares + (1.0 - share) * other.average.shares)
                 placed.append(self.placed(self.averages[-1]))
-        self.lottery = self._solve(highest)
+        self.lottery = self._solve(highest, bounded=True)
         chosen = min(placed, key=lambda one: one.rank)
-        return chosen if budget.exhausted or budget.interrupted else self._nearer_the_lottery(chosen)
+        return chosen if budget.exhausted or budget.interrupted else self._nearer_the_lottery(chosen, budget)
 
-    def _nearer_the_lottery(self, best: Placed) -> Placed:
+    def _nearer_the_lottery(self, best: Placed, budget: Budget) -> Placed:
         """The best average; where it is far from the best lottery, means of more models are looked for.
 
         Under rules for many groups a lottery draws from models on several sides of the bounds, and no two of them
@@ -196,14 +196,15 @@ class Visits:
         drawn = zip(self.lottery.model, self.lottery.probability, strict=True)
         mean = placed(np.sum([share * self.averages[number].shares for number, share in drawn], axis=0))
         for one in (best, mean):
-            nearer = one
-            while nearer is one or nearer.rank < one.rank:
-                one = nearer
+            gains = True
+            while gains and not budget.exhausted:
                 mixed = [
                     placed(share * one.average.shares + (1.0 - share) * np.eye(self.most)[number])
                     for number, share in product(range(len(self.cost)), self.options.shares)
                 ]
-                nearer = min(mixed, key=lambda other: other.rank)
+                nearest = min(mixed, key=lambda other: other.rank)
+                gains = nearest.rank < one.rank
+                one = nearest if gains else one
             best = min(best, one, key=lambda other: other.rank)
         self.averages.append(best.average)
         return best
@@ -278,7 +279,7 @@ class Visits:
         positive, negative = self._problem[0].per_cell(prices)
         return [part.weights * (positive - negative)[part.cell] for part in self.tied.sources]
 
-    def _solve(self, highest: float) -> MixedModels:
+    def _solve(self, highest: float, bounded: bool = False) -> MixedModels:
         """The best lottery over the models so far, and prices of at most `highest`."""
         return self.mixture.solve(highest)
 
@@ -329,9 +330,9 @@ class ClassVisits(Visits):
         """For each source what each class costs as the decision of a row, shape (n_s, K)."""
         return [cost[:, :, 0] + cost[:, :, 1:] @ prices for cost in self._costs[0]]
 
-    def _solve(self, highest: float) -> MixedModels:
-        """Prices, and a lower bound of every lottery; the best lottery itself is not computed."""
-        prices = self.priced.solve(highest)
+    def _solve(self, highest: float, bounded: bool = False) -> MixedModels:
+        """Prices, and if asked for a lower bound of every lottery; the best lottery itself is not computed."""
+        prices = self.priced.solve(highest, bounded)
         none, at_most = np.zeros(0, np.int64), float((prices >= highest).any())
         return MixedModels(none, none[None], np.zeros(0), np.nan, at_most, self.priced.lower, prices)
 
@@ -348,7 +349,7 @@ class ClassVisits(Visits):
         rule = best_offset_rule(self.tied, average.scores, self.group, self.n_groups, tighter, QUICK)
         return Placed(rule, rule.objective, rule.violation, average)
 
-    def _nearer_the_lottery(self, best: Placed) -> Placed:
+    def _nearer_the_lottery(self, best: Placed, budget: Budget) -> Placed:
         """The best average: the best lottery is not computed, and each search over offsets takes long."""
         return best
 

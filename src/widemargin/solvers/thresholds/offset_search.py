@@ -337,7 +337,7 @@ def at_prices(
     totals : list of ndarray of shape (1 + m,)
         Of each group.
     lower : float
-        Lower bound of the objective and what the constraints cost.
+        Lower bound of the objective and what the constraints cost; without phases there may be none, -inf.
     """
     # At given prices the cost of a decision is one number, and the groups are independent of each other.
     priced_costs = priced(costs.cost, prices)[:, :, None]
@@ -351,7 +351,8 @@ def at_prices(
         begin, pairs = improved(own, start[g : g + 1], options.sweeps), PairBound(own, quick)
         offsets[g], least = begin[0], own.totals(begin)[0]
         if n_classes > 3:
-            pairs.raise_from(begin, least)
+            if options.phases > 0:
+                pairs.raise_from(begin, least)
             least = min(least, pairs.lower)
         if n_classes <= options.zoned:
             search = ZoneSearch(own, options, begin, pairs.zones[0])
@@ -420,7 +421,7 @@ class PricedModels:
     rounds : int
         Programmes for one answer.
     lower : float
-        The best such bound; it falls as models are added.
+        The best such bound, if it was asked for; it falls as models are added.
     """
 
     models: list[ClassCosts] = field(default_factory=list)
@@ -433,15 +434,16 @@ class PricedModels:
         self.models.append(merged(costs))
         self._columns.append(costs.totals(np.zeros((costs.n_groups, costs.scores.shape[1]))))
 
-    def solve(self, highest: float) -> Floats:
-        """Prices of at most `highest`, shape (m,)."""
+    def solve(self, highest: float, bounded: bool) -> Floats:
+        """Prices of at most `highest`, shape (m,); `bounded`: also the bound, which takes longer than the prices."""
+        options = OPTIONS if bounded else replace(OPTIONS, phases=0)
         bound, self.lower = self.models[0].bound, -np.inf
         prices = next_prices([self._columns], bound, highest)
         for _ in range(self.rounds):
             least = np.inf
             for model in self.models:
                 start = np.zeros((model.n_groups, model.scores.shape[1]))
-                _, totals, lower = at_prices(model, prices, start)
+                _, totals, lower = at_prices(model, prices, start, options)
                 self._columns.append(np.sum(totals, axis=0))
                 least = min(least, lower)
             self.lower = max(self.lower, least - float(prices @ bound))
