@@ -198,6 +198,13 @@ def test_planted_labels_are_found(clf):
     assert again.margin == pytest.approx(found.margin)
 
 
+def test_few_rows_are_suspects_beside_a_rare_class_that_is_hardly_known():
+    X, y = make_classification(1500, 20, n_informative=10, n_redundant=0, weights=[0.93], flip_y=0, random_state=7)
+    planted = np.random.default_rng(0).random(1500) < 0.1
+    found = wm.label_suspects(LogisticRegression(), X, y ^ planted, repeats=1, random_state=0)
+    assert len(found.suspects) < 0.2 * 1500
+
+
 @pytest.mark.parametrize("missing", [None, np.nan])
 def test_suspects_need_labels(missing):
     y = np.array([missing, *([0, 1] * 10)], dtype=object)

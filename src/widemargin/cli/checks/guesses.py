@@ -383,8 +383,8 @@ def _reason_to_ignore(name: str, column: pa.ChunkedArray, labels: npt.NDArray[An
     if text := written_numbers(column):
         return text
     # In quotes an empty text is a word, and names no row.
-    empty = pc.sum(pc.equal(column, "")).as_py() if is_text else 0
-    n_values = len(column) - column.null_count - (empty or 0)
+    empty = pc.sum(pc.equal(column, ""), min_count=0).as_py() if is_text else 0
+    n_values = len(column) - column.null_count - empty
     is_named = names_rows(name, distinct, n_values)
     reasons = {
         "has the same value in every row": distinct == 1,

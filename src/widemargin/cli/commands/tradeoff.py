@@ -157,12 +157,12 @@ def sweep(
     if test is not None:
         held = {"validation": (test.X, test.y, test.populations, test.sample_weight)}
     began = time.perf_counter()
-    model: Any
-    if not prepared.is_svm:
-        model = prepared.estimator(progress).set_params(confidence=None)
-        model = model.set_params(time_budget=budget) if prepared.goals.abstain is None else model
+    if prepared.is_svm:
+        model: Any = prepared.svm(progress, prepared.goals.goal, time_budget=budget, on_infeasible="warn")
     else:
-        model = prepared.svm(progress, prepared.goals.goal, time_budget=budget, on_infeasible="warn")
+        model = prepared.estimator(progress).set_params(confidence=None)
+        if prepared.goals.abstain is None:  # thresholds have no time budget
+            model.set_params(time_budget=budget)
     path = tradeoff_path(
         model, train.X, train.y, values=values, constraint=label, sample_weight=train.sample_weight,
         populations=train.populations, external=as_external(prepared.data.external), resume=resume, **held,

@@ -157,7 +157,7 @@ def _texts(table: pa.Table) -> list[str]:
     return [field.name for field in table.schema if pa.types.is_string(field.type)]
 
 
-def _with_words(table: pa.Table, words: pa.Table, missing: Collection[str] = ()) -> pa.Table:
+def _with_words(table: pa.Table, words: pa.Table, missing: Collection[str]) -> pa.Table:
     """The table with words as quotes mean them in the place of columns of their names.
 
     Texts that were named as missing are so in quotes, too.

@@ -261,9 +261,10 @@ def _solve_small(
     except KeyboardInterrupt:  # what each problem had is lost: they begin, and end at once, with the models of no step
         budget.interrupted = True
         return {}
-    chosen = Chosen("dual", "the classes have few rows, and one compiled loop solves all pairs")
     if as_libsvm:
         chosen = choose(training.solver, n_rows=0, n_columns=training.n_columns, positive=training.positive)
+    else:
+        chosen = Chosen("dual", "the classes have few rows, and one compiled loop solves all pairs")
     return {
         part: Solved(part, np.concatenate([members[c] for c in pair]), result, chosen, rows.n_rows)
         for part, pair, result in zip(parts, pairs, results, strict=True)

@@ -176,7 +176,7 @@ class Visits:
                 placed.append(self.placed(self.averages[-1]))
         self.lottery = self._solve(highest, bounded=True)
         chosen = min(placed, key=lambda one: one.rank)
-        return chosen if budget.exhausted or budget.interrupted else self._nearer_the_lottery(chosen, budget)
+        return chosen if budget.exhausted else self._nearer_the_lottery(chosen, budget)
 
     def _nearer_the_lottery(self, best: Placed, budget: Budget) -> Placed:
         """The best average; where it is far from the best lottery, means of more models are looked for.
