@@ -12,11 +12,13 @@ from typing import NamedTuple, TypeAlias
 from weakref import WeakValueDictionary
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.linalg.blas import dsyr2, dsyrk, ssyrk
 
 from widemargin._threads import (
     NUMBERS_PER_THREAD,
     add_in_threads,
+    blas_threads,
     in_threads,
     loop_over_rows,
     sums_over_rows,
@@ -189,6 +191,17 @@ class RowBlocks:
         # Any point near the rows would do as well, for what is subtracted is added back; the mean leaves the sums of
         # the centred rows at zero.
         return self.tdot(np.ones(self.n_rows)) / max(self.n_rows, 1)
+
+    @cached_property
+    def inner_products(self) -> Floats:
+        """`X X'`, the inner products of all rows with each other, shape (n, n): for few rows of many features."""
+        with blas_threads(float(self.n_rows) ** 2 * self.n_features):
+            parts = [block.X[block.row_of] for block in self.blocks]
+            if all(isinstance(part, np.ndarray) for part in parts):
+                whole = np.concatenate(parts, dtype=np.float64)
+                return np.asarray(whole @ whole.T)
+            sparse = sp.vstack(parts, format="csr", dtype=np.float64)
+            return np.asarray((sparse @ sparse.T).toarray())
 
     def gram(self, scale: Floats) -> Floats:
         """Lower triangle of `X' diag(scale) X`, shape (d, d), Fortran order; only rows of non-zero scale are touched.

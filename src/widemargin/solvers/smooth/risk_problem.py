@@ -17,6 +17,7 @@ from typing import Self
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
 
+from widemargin._threads import blas_threads
 from widemargin._typing import Floats
 from widemargin.linalg.cholesky import factor
 from widemargin.linalg.cholesky import solve as solve_factored
@@ -27,8 +28,11 @@ from widemargin.solvers.base import Budget, Recorder
 from widemargin.solvers.smooth.smooth_problem import SmoothResult
 
 _DENSE = 1500
-"""Columns up to which the system of a step is factored; more are left to conjugate gradients. Coordinates of
-rows in their span, as many as rows, are factored up to twice as many: no diagonal would precondition them."""
+"""Unknowns up to which the system of a step is factored: columns, or rows where these are fewer. Larger systems are
+left to conjugate gradients. Twice as many are factored where no diagonal would precondition them: coordinates of rows
+in their span, and risks that take something off the curvature."""
+_STIFF = 1e8
+"""Curvature of a row beside the ridge from which a system with one number a row would keep too few digits."""
 
 
 @dataclass(frozen=True)
@@ -118,19 +122,26 @@ class RiskProblem:
             That of the gradient.
         """
         d, size = self.rows.n_features, (self.n_unknowns,) * 2
+        ridge = self._ridge(point, mu)
+        # The bias has no ridge, and where no loss is curved it needs a little to keep the system definite.
+        total = float(curvature.sum())
+        tiny = 1e-12 * total + 1e-300
+        # What the risk takes off makes systems that conjugate gradients do not solve.
+        most = 2 * _DENSE if columns.shape[1] else _DENSE
+        if self.radius == 0.0 and self.rows.n_rows <= min(d, most):
+            system = self.rows.inner_products * (curvature / ridge)
+            # The more the rows count beside the ridge, the more digits are lost when their part is taken off again.
+            if system.diagonal().max(initial=0.0) <= _STIFF:
+                return self._newton_by_rows(system, gradient, curvature, columns, ridge, tiny)
         # What the risk takes off the curvature of the losses is of low rank, so it is taken off the small matrix as
         # outer products of gradients, and never as a matrix over rows.
         taken = [self.back(np.ascontiguousarray(column)) for column in columns.T]
-        ridge = self._ridge(point, mu)
         if self.radius > 0.0:  # the norm is flat along w
             along = point * math.sqrt(self.radius / self._length(point, mu) ** 3)
             along[d:] = 0.0
             taken.append(along)
         taken_off = np.array(taken).reshape(-1, self.n_unknowns)
-        # The bias has no ridge, and where no loss is curved it needs a little to keep the system definite.
-        total = float(curvature.sum())
-        tiny = 1e-12 * total + 1e-300
-        if self.n_unknowns <= _DENSE or d <= self.rows.n_rows <= 2 * _DENSE:
+        if self.n_unknowns <= most or d <= self.rows.n_rows <= 2 * _DENSE:
             gram, sums = self.rows.moments(curvature)
             system = np.zeros(size, order="F")
             system[:d, :d] = gram
@@ -138,7 +149,8 @@ class RiskProblem:
                 system[d, :d], system[d, d] = sums, total + tiny
             system[np.arange(d), np.arange(d)] += ridge
             # The risk is convex, so what is left is positive semi-definite, and the ridge makes it definite.
-            system -= taken_off.T @ taken_off
+            if taken:
+                system -= taken_off.T @ taken_off
             return solve_factored(factor(system), -gradient)
 
         def product(direction: Floats) -> Floats:
@@ -155,6 +167,27 @@ class RiskProblem:
             M=LinearOperator(size, matvec=lambda residual: inverse * residual, dtype=np.float64),
         )  # fmt: skip
         return np.asarray(direction)
+
+    def _newton_by_rows(
+        self, system: Floats, gradient: Floats, curvature: Floats, columns: Floats, ridge: float, tiny: float
+    ) -> Floats:
+        """The Newton step by a system of one number a row, the change z of its score, where rows are few.
+
+        With `M = diag(curvature) - columns columns'` the step has `ridge dw = -gradient - X' M z` and `z = X dw + db`,
+        so `(I + X X' M / ridge) z = db - X gradient / ridge`. `system` is `X X' diag(curvature) / ridge`.
+        """
+        d = self.rows.n_features
+        if columns.shape[1]:
+            system -= (self.rows.inner_products @ columns) @ (columns.T / ridge)
+        system[np.diag_indices_from(system)] += 1.0
+        right = np.column_stack([self.rows.dot(gradient[:d]) / -ridge, np.ones(len(system))])
+        with blas_threads(len(system) ** 3):
+            z = np.linalg.solve(system, right)
+        moved, by_bias = (curvature[:, None] * z - columns @ (columns.T @ z)).T
+        if not self.fit_intercept:
+            return np.asarray((gradient + self.rows.tdot(moved)) / -ridge)
+        db = -(gradient[d] + moved.sum()) / (by_bias.sum() + tiny)
+        return np.append((gradient[:d] + self.rows.tdot(moved + db * by_bias)) / -ridge, db)
 
     def left_out(self, weights: Floats) -> float:
         """Share of the rows of a class none of which counts by these weights, 0 where both count or there is no bias.
