@@ -83,7 +83,7 @@ def warn_of_steepness(model: Any, kernel: Kernel, X: Matrix, steep: float = 1e4)
     """Warn of features so large that C hardly regularises a linear or polynomial kernel: this is where SVC hangs.
 
     That is where C K(x, x) (linear: of centred rows) is above `steep` in the mean. Steps along pairs take long there; a
-    linear kernel on few columns is solved without them.
+    linear kernel on no more columns than rows is solved without them.
     """
     if kernel.name not in ("linear", "poly") or X.shape[0] < 2:
         return
@@ -97,7 +97,7 @@ def warn_of_steepness(model: Any, kernel: Kernel, X: Matrix, steep: float = 1e4)
     if steep < C * size < math.inf:
         order = np.argsort(-variance, kind="stable")
         largest = order[: 1 + int(np.searchsorted(np.cumsum(variance[order]), 0.99 * variance.sum()))]
-        by_features = model.solver in ("auto", "interior-point") and X.shape[1] <= InteriorPointOptions.columns
+        by_features = model.solver in ("auto", "interior-point") and InteriorPointOptions().suit(*X.shape)
         soon = kernel.name == "linear" and by_features
         warn(
             f"C K(x, x) is {C * size:.1e} on average, nearly all by {_named(model, largest)}, so "

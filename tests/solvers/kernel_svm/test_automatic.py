@@ -30,7 +30,10 @@ def chosen(name="auto", n_rows=1000, n_columns=10, **options):
         ({"n_rows": 100_000, "device": True}, "dual", "on a device"),
         ({"device": True, "positive": False}, "smo", "not positive semi-definite"),
         ({"linear": True, "stored": True}, "interior-point", "linear, 10 columns"),
-        ({"linear": True, "n_columns": 257}, "dual", "rows are few enough"),
+        ({"linear": True, "n_rows": 200, "n_columns": 256}, "interior-point", "linear, 256 columns"),
+        ({"linear": True, "n_rows": 1000, "n_columns": 1000}, "interior-point", "linear, 1000 columns"),
+        ({"linear": True, "n_rows": 1000, "n_columns": 1001}, "dual", "rows are few enough"),
+        ({"linear": True, "n_rows": 5000, "n_columns": 4097}, "dual", "rows are few enough"),
         ({"linear": True, "hold_out": True}, "dual", "rows are few enough"),
     ],
 )

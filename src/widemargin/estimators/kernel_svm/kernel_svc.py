@@ -118,8 +118,8 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         "auto" chooses by size, columns and kernel, and says which and why in `solver_` and `solver_reason_`. "dual":
         working sets over cached rows; "nested-dual": the same on growing subsamples, as many as `tol=None` needs;
         "spatial-dual": for a Gaussian kernel on many rows of few columns, without a cache; "interior-point": for a
-        linear kernel on few columns, whatever their scales and C are; "smo": LIBSVM's algorithm, which "auto" takes for
-        a kernel that is found not to be positive semi-definite;
+        linear kernel on no more columns than rows, whatever their scales and C are; "smo": LIBSVM's algorithm, which
+        "auto" takes for a kernel that is found not to be positive semi-definite;
         "sbp": the stochastic batch perceptron, which draws from cached rows, and is biased towards them until all rows
         below the margin are cached (`cache_size`); "sbp-unbiased" draws from all, and computes what is not cached;
         "sdca" and "pegasos": in widemargin-papers, to compare with, only with `KernelOptions(fit_intercept=False)`.

@@ -170,8 +170,7 @@ def choose(
         return Chosen("smo", "the kernel is not positive semi-definite: LIBSVM's steps lead where SVC ends")
     if device:
         return Chosen("dual", "the rows lie on a device, and all but the steps in a block stays there")
-    most = InteriorPointOptions
-    if linear and not hold_out and n_columns <= most.columns and n_rows * n_columns <= most.numbers:
+    if linear and not hold_out and InteriorPointOptions().suit(n_rows, n_columns):
         return Chosen("interior-point", f"linear, {n_columns} columns: what takes many steps is solved by its weights")
     # With all values in memory nothing is saved by shorter kernel rows or by their order.
     if stored:

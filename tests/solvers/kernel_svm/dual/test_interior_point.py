@@ -113,6 +113,26 @@ def test_the_estimator_takes_it_for_raw_columns(multi_class):
         KernelSVC(solver="interior-point", kernel="linear", solver_options={"backend": "torch"}).fit(X, y)
 
 
+@pytest.mark.filterwarnings("ignore:.*(Scale them|hardly regularises):widemargin.exceptions.KernelWarning")
+def test_raw_columns_that_are_many_end_too():
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(900, 300)) * np.exp(2.0 * rng.normal(size=300))
+    y = (X / np.abs(X).mean(axis=0))[:, :20].sum(axis=1) + 4.0 * rng.normal(size=900) > 2.0
+    model = KernelSVC(kernel="linear", max_iter=-1).fit(X, y)
+    # Working sets alone take thousands.
+    assert model.solver_ == "interior-point" and model.status_ == "converged" and model.n_iter_[0] < 60
+    assert model.gap_ <= 1e-3
+
+
+def test_few_working_sets_solve_what_is_easy():
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(700, 500))
+    y = X[:, 0] + rng.normal(size=700) > 0.0
+    seen = []
+    model = KernelSVC(kernel="linear", C=0.01, solver_options={"callbacks": [seen.append]}).fit(X, y)
+    assert model.solver_ == "interior-point" and {at.stage for at in seen} == {"working set"}
+
+
 def test_the_path_keeps_off_its_bounds():
     X, y = raw(3, 50)
     coef, steps, _ = interior_point.optimum(X, problem(X, y, kernel=LINEAR), Budget(), InteriorPointOptions(steps=3))
