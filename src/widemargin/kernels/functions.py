@@ -30,8 +30,8 @@ import scipy.sparse as sp
 from widemargin._numba import kernel
 from widemargin._typing import Floats, Index, Ints, Matrix, Reals
 from widemargin.exceptions import DataError, KernelError
+from widemargin.linalg.cholesky import asymmetry, turned_apart
 from widemargin.linalg.powers import LOG2_E, power_of_two
-from widemargin.linalg.symmetric import asymmetry, turned_apart
 
 __all__ = [
     "FEATURE_MAPS", "KERNELS", "Kernel", "KernelFunction", "Spectrum", "check_precomputed", "finish_gaussian",
@@ -42,7 +42,7 @@ KERNELS = ("linear", "poly", "rbf", "laplacian", "sigmoid", "precomputed")
 """The names."""
 
 FEATURE_MAPS = ("fourier", "nystroem")
-"""Of the explicit features that approximate a kernel (`kernels/feature_maps.py`)."""
+"""Of the explicit features that approximate a kernel (`make_feature_map`)."""
 
 KernelFunction: TypeAlias = Callable[[Any, Any], Any]
 """A user's kernel: `function(X, Y)` returns the values of all pairs of rows."""

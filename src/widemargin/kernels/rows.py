@@ -24,9 +24,9 @@ from widemargin.kernels.backend import (
 )
 from widemargin.kernels.functions import Kernel, check_precomputed
 from widemargin.kernels.spatial import Count, Tiles
+from widemargin.linalg.cholesky import mirror
 from widemargin.linalg.powers import NarrowRows
 from widemargin.linalg.products import add_rows
-from widemargin.linalg.symmetric import mirror
 
 __all__ = ["KernelRows"]
 

@@ -5,8 +5,8 @@ Like `diagnostics`, it knows predictions, scores and stored paths, never an esti
 
 from widemargin.report.bias_audit import bias_audit_page
 from widemargin.report.html_report import HtmlReport, html_report
+from widemargin.report.markup import HtmlPage
 from widemargin.report.model_card import bias_audit_card, goal_card
-from widemargin.report.page import HtmlPage
 from widemargin.report.sections import CARD
 
 __all__ = ["CARD", "HtmlPage", "HtmlReport", "bias_audit_card", "bias_audit_page", "goal_card", "html_report"]

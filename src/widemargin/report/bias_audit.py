@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 from widemargin.diagnostics.standards.local_law_144 import FOUR_FIFTHS, LEGEND, BiasAudit, CategoryTable
 from widemargin.report.drawings import rates_by_group
-from widemargin.report.markup import Child, Html, element, section, table, terms
-from widemargin.report.page import HtmlPage, whole_page
+from widemargin.report.markup import Child, Html, HtmlPage, element, section, table, terms, whole_page
 from widemargin.report.words import NONE, Unit, capital, decimals, plain_number, shown
 
 _SIGNS = {"yes": ("✓", "is-met"), "no": ("✗", "is-not-met"), "open": ("?", "is-undecided"), "undefined": ("∅", ""),

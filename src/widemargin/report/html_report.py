@@ -12,8 +12,7 @@ from widemargin.goals.measuring.goal_report import GoalReport
 from widemargin.goals.measuring.tradeoff_path import TradeoffPath
 from widemargin.report import sections
 from widemargin.report.content import Content, Model, Record, changes_against, decided_share, margins_by_population
-from widemargin.report.markup import element
-from widemargin.report.page import HtmlPage, whole_page
+from widemargin.report.markup import HtmlPage, element, whole_page
 from widemargin.report.tradeoff import tradeoff
 from widemargin.report.words import Words
 from widemargin.rows import Rows, with_populations

@@ -17,9 +17,9 @@ import numpy as np
 from widemargin._numba import array_kernel, kernel
 from widemargin._typing import Floats, Index, Integers, Ints, Reals
 from widemargin.exceptions import CapabilityError, KernelError
+from widemargin.linalg.cholesky import take
 from widemargin.linalg.powers import NarrowRows
 from widemargin.linalg.products import add_rows
-from widemargin.linalg.symmetric import take
 from widemargin.solvers.base import Status
 from widemargin.solvers.paper_nest.weighted_hinges import balance
 
