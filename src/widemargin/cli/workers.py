@@ -44,7 +44,6 @@ def connected(text: str, patience: float = 20) -> Iterator[Any]:
 
     Parameters
     ----------
-    text : str
     patience : float, default=20
         Seconds to wait for a scheduler.
 

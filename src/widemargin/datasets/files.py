@@ -35,8 +35,6 @@ def find(folder: Folder, below: str, names: Sequence[str], data: str, cure: str)
 
     Parameters
     ----------
-    folder : path-like or None
-    below : str
     names : sequence of str
         Names that one file may have, packed or not; the first one stands in messages.
     data : str

@@ -149,8 +149,6 @@ def predicted_goal(
 
     Parameters
     ----------
-    goal : Goal
-    rows : Rows
     classes : (negative, positive), or all of several
         As `ordered_classes` gives them.
     predict : callable

@@ -52,11 +52,9 @@ class PathPoints:
     ----------
     asked : Goal or str or None
         Of the classifier: at a point a rule has another bound, and so another text, but it is called as it is here.
-    goals : sequence of Goal
     levels : ndarray of shape (K,)
     place : int or None
         Number of the swept constraint in each goal; None where no single one is.
-    budget : Budget
     """
 
     def __init__(
@@ -201,10 +199,8 @@ class RefittedPath(PathPoints):
 
     Parameters
     ----------
-    classifier : ThresholdedModel
     training : Rows
         With the external data sets, which are part of the training data also where held-out rates are measured.
-    held : Rows or None
     goals, levels, place
         As in `PathPoints`.
     """

@@ -121,7 +121,6 @@ def resolve_kernel(
 
     Parameters
     ----------
-    kernel : str or callable
     X : array or CSR matrix of shape (n, d)
     gamma : {"scale", "auto"} or float, default="scale"
         "scale": `1 / (d Var(X))`; "auto": `1 / d`.
@@ -234,7 +233,6 @@ class Spectrum(NamedTuple):
 
     Attributes
     ----------
-    least, largest : float
     n_rows : int
         Rows of the matrix.
     """

@@ -45,7 +45,6 @@ def nearest_rows(problem: RateConstrainedProblem, w: Floats, b: float, most_numb
     problem : RateConstrainedProblem
         Over rows in blocks.
     w : ndarray of shape (d,)
-    b : float
     most_numbers : int
         About how many numbers are gathered; all rows where they hold no more.
     """

@@ -235,7 +235,6 @@ class ShownRule(NamedTuple):
 
     Attributes
     ----------
-    name : str
     entry : Constraint, Bundle or None
         What the user wrote; None where that is not known.
     worst : ConstraintReport

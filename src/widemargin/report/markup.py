@@ -152,7 +152,6 @@ def whole_page(title: str, header: Html, *sections: Html | None, skip: Html) -> 
 
     Parameters
     ----------
-    title : str
     header : Html
         Above the sections.
     *sections : Html or None

@@ -33,7 +33,6 @@ class SweptRule:
 
     Attributes
     ----------
-    path : TradeoffPath
     entry : Constraint, Bundle or None
         The rule that was swept: that of the goal of training if it has one, else that of the goal of the report.
     trained : float or None
@@ -150,10 +149,6 @@ class RuleAlongPath(NamedTuple):
 
     Attributes
     ----------
-    label : str
-    unit : Unit
-    rate, bound : list of float or None
-    kept : list of bool
     sign : list of str
         "≥" or "≤".
     """

@@ -84,7 +84,6 @@ class _Question(NamedTuple):
 
     Attributes
     ----------
-    candidate : Candidate
     positive : label or None
         The class that scores of two classes speak for.
     keep : list of str

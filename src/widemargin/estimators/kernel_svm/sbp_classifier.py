@@ -47,7 +47,6 @@ class NuOptions:
 
     Attributes
     ----------
-    folds : int
     most : int
         Rows that are looked at: nu hardly depends on their number, and the duals take the square of it.
     duals : NuSearch

@@ -192,11 +192,8 @@ class ProxyLagrangian:
         For each source of the goal.
     rates : str
         One of `RATES`.
-    pricing : Pricing
-    batch_size : int
     steps : int
         Batches of an epoch at least.
-    rng : numpy.random.RandomState
 
     Attributes
     ----------

@@ -163,7 +163,6 @@ class BlockTraining:
         Training rows.
     external : mapping of str to Rows
         External data sets, kept in this process, also where they are Dask collections.
-    goal : Goal
 
     Attributes
     ----------

@@ -90,12 +90,10 @@ class Plan:
     ----------
     lam : float
         Weight of the regulariser, `2 / (n C)`.
-    fit_intercept : bool
     enforce : {"deterministic", "randomized"}
         Whose rates have to meet the bounds on the training rows.
     solver : str
         Name of the convex solver.
-    steps : MajorizeOptions
     """
 
     lam: float
@@ -115,8 +113,6 @@ class Trained:
         The best model.
     pool : Pool
         All models that were visited, and what the search took.
-    problem : RateConstrainedProblem
-    status : Status
     solvers : tuple of str
         The convex solvers that were used.
     diagnosis : Diagnosis or None
@@ -155,11 +151,8 @@ def train(
 
     Parameters
     ----------
-    rows : TiedRows
     space : ColumnSpace
         What the model is linear in.
-    plan : Plan
-    budget : Budget
     start : (w, b), optional
         First point of the search; it stays a candidate.
     others : iterable of (w, b)
@@ -266,10 +259,6 @@ class Deterministic(_Rates):
     """0/1 rates, with the exact best threshold where there is an intercept to move, and exact moves by them.
 
     Over rows in blocks the moves look at the rows nearest to the boundary, and what comes of them is judged by all.
-
-    Parameters
-    ----------
-    problem : RateConstrainedProblem
     """
 
     def __init__(self, problem: RateConstrainedProblem) -> None:

@@ -55,8 +55,6 @@ class GrownTrees(ABC):
     classes_ : ndarray of shape (2,)
     before : Pipeline or None
         Fitted steps that make the features of the trees.
-    booster : Booster
-    rounds : int
     start : float
         Score before the first tree.
     missing : float
@@ -379,7 +377,6 @@ class _MeanOfFolds(CrossFitter):
 
     Attributes
     ----------
-    learner : BoostingLearner
     boosters : list of list
         After each visit, for each fold; None where nothing was to be learned yet.
     """

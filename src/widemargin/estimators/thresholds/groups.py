@@ -178,13 +178,10 @@ def learn_groups(
 
     Parameters
     ----------
-    group_estimator : classifier with `predict_proba`
-    groups : sequence of Population
     learnt : Rows
         To learn from; those of unknown group are left out.
     matrices : sequence of array-like
         Rows to give probabilities of; where they are those learnt from, models that did not see a row give its own.
-    rng : RandomState
 
     Raises
     ------

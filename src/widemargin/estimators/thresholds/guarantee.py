@@ -259,7 +259,6 @@ def refusal_text(
 
     Parameters
     ----------
-    tied : TiedGoal
     positive : sequence of ndarray
         What the nearest candidate predicts for each source.
     refused : str

@@ -154,7 +154,6 @@ class ThresholdedModel(Provable, ClassifierMixin, MetaEstimatorMixin, BaseEstima
 
         Parameters
         ----------
-        rows : Rows
         said : callable, optional
             For a model that abstains: the decisions on the rows of a source, if all were decided.
         """

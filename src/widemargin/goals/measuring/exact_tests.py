@@ -56,7 +56,6 @@ class Evidence:
     p_value : float
         Chance, at most, of rows that speak so clearly for the constraint if it is violated; 0 where the definition of
         the classifier settles it.
-    method : str
     n_rows : int
         Rows of the smallest set that one of its rates is measured on.
     """
@@ -171,7 +170,6 @@ def evidence(tied: TiedGoal, positive_mass: Floats, possible: Possible = lambda 
 
     Parameters
     ----------
-    tied : TiedGoal
     positive_mass : ndarray of shape (k,)
         Of the decisions: `TiedGoal.positive_mass`.
     possible : callable, default: both decisions everywhere

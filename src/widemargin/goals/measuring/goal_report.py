@@ -425,7 +425,6 @@ def worst_pairs(items: Sequence[ConstraintReport], *, most: int = 3) -> tuple[di
 
     Parameters
     ----------
-    items : sequence of ConstraintReport
     most : int, default=3
         Pairs of a bundle.
 

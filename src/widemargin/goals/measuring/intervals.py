@@ -100,7 +100,6 @@ def slack_intervals(
 
     Parameters
     ----------
-    tied : TiedGoal
     positive : sequence of ndarray of shape (n_s,)
         For each source, 1 or True where a row is predicted positive.
     measured : Measured, optional
@@ -298,7 +297,6 @@ def objective_influence(tied: TiedGoal, positive: Predictions) -> Influence:
 
     Parameters
     ----------
-    tied : TiedGoal
     positive : sequence of ndarray of shape (n_s,)
         For each source, 1 or True where a row is predicted positive, or the probability of it.
 

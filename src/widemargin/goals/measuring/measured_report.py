@@ -35,7 +35,6 @@ def verdict_of(slack: float | None, met: bool, interval: Interval | None, *, wit
         None: undefined.
     met : bool
         By the estimate.
-    interval : Interval or None
     with_intervals : bool
         Whether intervals were asked for; then a missing one leaves the constraint undecided.
     """
@@ -73,10 +72,8 @@ def make_report(
 
     Parameters
     ----------
-    tied : TiedGoal
     positive : sequence of ndarray of shape (n_s,)
         0/1 predictions for each source.
-    positive_class : label
     data_name : str
         What the rows are called in the first line.
     ramp : sequence of ndarray of shape (n_s,), optional

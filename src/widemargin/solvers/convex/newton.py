@@ -71,8 +71,6 @@ def solve(
         Solve the Newton systems by conjugate gradients instead of factoring them; by default with more than 3000
         features (1500 in blocks), or with more than 600 of which less than a seventh are stored. Kernel systems are
         factored.
-    options : NewtonOptions
-    budget : Budget, optional
 
     Returns
     -------

@@ -45,7 +45,6 @@ def solve(
         Unused but for None, the hold-out rule: the Perceptron minimises nothing, and ends with a pass without mistakes.
     start : ndarray of shape (n,), optional
         `coef` of the first iterate.
-    budget : Budget, optional
     max_iter : int, default=1
         Most passes.
     iterate : {"last", "average", "drawn"}, default="average"

@@ -86,7 +86,6 @@ def solve(
 
     Parameters
     ----------
-    sub : ConstrainedHinge
     tol : float, default=1e-3
         Relative duality gap to reach. On a9a 1e-6 was measured to take three to five times the time of 1e-4.
     start : ConvexState, optional
@@ -107,7 +106,6 @@ def solve(
         ten constraints it solved 16 SVMs, maximisation 46, centres of mass 26; with one, centres of mass are as quick.
     bias_chooser : callable
         A `BiasChooser`.
-    options : NestOptions, optional
 
     Returns
     -------

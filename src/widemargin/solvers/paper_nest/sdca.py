@@ -117,14 +117,12 @@ class Ascent:
 
     Parameters
     ----------
-    rows : RowBlocks
     lam : float
         Regulariser, beside a sum (not a mean) over the rows.
     seed : int, default=0
         Seed of the order of the rows.
     max_epochs : int, default=50000
         Most passes, all calls together.
-    options : AscentOptions, optional
 
     Attributes
     ----------
@@ -244,10 +242,8 @@ class Ascent:
 
         Parameters
         ----------
-        b : float
         eps : float
             Absolute gap.
-        budget : Budget, optional
 
         Returns
         -------

@@ -80,7 +80,6 @@ class Diagnosis:
         For a constraint of the conflict, the models of the pool that meet the others.
     best : Candidate
         Least violation of all that was found, the first search included; 0 where a search found a feasible model.
-    n_searches : int
     """
 
     conflict: tuple[int, ...]
@@ -107,7 +106,6 @@ def impossible_subset(coef: CellCoefficients, cell_weight: Floats, gamma: Floats
 
     Parameters
     ----------
-    coef : CellCoefficients
     cell_weight : ndarray of shape (k,)
     gamma : ndarray of shape (m,)
         Bounds, in rates.
@@ -223,8 +221,6 @@ def diagnose(
 
     Parameters
     ----------
-    problem : RampProblem
-    convex : callable
     measures : callable
         Gives the measures (0/1 or ramp rates) of the problem and of its parts.
     pool : Pool

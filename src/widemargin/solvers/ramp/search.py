@@ -85,8 +85,6 @@ def search(
 
     Parameters
     ----------
-    problem : RampProblem
-    convex : callable
     measures : Measures
         The rates that have to meet the bounds.
     options : MajorizeOptions
@@ -97,7 +95,6 @@ def search(
     start : (w, b), optional
         First point of the search, in place of the ladder. From it the other starts are made only where bounds are
         missed; models between the best ones and the plain SVM are taken in on small tables in any case.
-    budget : Budget
 
     Returns
     -------

@@ -63,7 +63,6 @@ class Violation(NamedTuple):
         `l - w . p >= 0`.
     upper : float
         Upper bound of the structured hinge.
-    queries : int
     """
 
     A: Floats
@@ -182,7 +181,6 @@ class StructuredProblem:
 
     Parameters
     ----------
-    model : StructuredModel
     X, Y : sequence or matrix
         Examples and their labels, one a row or entry.
     C : float, default=1.0
@@ -467,7 +465,6 @@ class StructuredProblem:
 
         Parameters
         ----------
-        i : int
         u : ndarray of shape (rows, S)
             Potentials.
         theta : ndarray of shape (P,)

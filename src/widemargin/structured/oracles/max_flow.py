@@ -81,8 +81,6 @@ def augment(graph: ResidualGraph, source: int, sink: int, eps: float, scratch: I
 
     Parameters
     ----------
-    graph : ResidualGraph
-    source, sink : int
     eps : float
         What counts as nothing.
     scratch : int array of shape (4, nodes)

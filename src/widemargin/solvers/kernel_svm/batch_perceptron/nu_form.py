@@ -125,7 +125,6 @@ def solve(
         below a few percent it costs many times the steps.
     start : ndarray of shape (n,), optional
         Coefficients of a direction to begin from.
-    budget : Budget, optional
     max_iter : int, default=10,000
         Largest number of steps.
     unit_norm : bool, default=False
@@ -230,8 +229,6 @@ class SVMsByNu:
 
     Parameters
     ----------
-    problem : KernelProblem
-    search : NuSearch, optional
     budget : Budget, optional
         Of all together.
     """
@@ -331,7 +328,6 @@ def nu_by_folds(problem: KernelProblem, folds: Sequence[Ints], search: NuSearch,
         Rows held out.
     search : NuSearch
         C goes from a tenth to the `widest`, where the largest K(x, x) is 1.
-    budget : Budget
 
     Returns
     -------

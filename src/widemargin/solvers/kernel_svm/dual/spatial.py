@@ -95,7 +95,6 @@ def solve(
         working sets. Then the scores of all rows are computed, for the certificate.
     seed : int, default=0
         Of the subsamples.
-    options : SpatialOptions, optional
 
     Returns
     -------
