@@ -61,7 +61,6 @@ def power_of(labels: ArrayLike, share: float, alpha: float = 0.05) -> npt.NDArra
         Labelled rows on which the two differ.
     share : float in [0, 1]
         Probability that the better one is right on such a row; above 1/2.
-    alpha : float, default=0.05
     """
     from scipy.stats import binom  # slow to import, and not needed by other diagnostics
 
@@ -130,8 +129,6 @@ def gain_interval(
     share of the others counts of c. Each gets the interval of Clopper and Pearson; the result covers at least
     `confidence` (Bonferroni).
     """
-    from widemargin.goals.measuring.intervals import clopper_pearson
-
     told = wins + losses
     each = 1.0 - (1.0 - confidence) / (3.0 if neither else 2.0)
     churn = clopper_pearson(changes, n_rows, each)

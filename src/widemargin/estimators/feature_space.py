@@ -28,19 +28,9 @@ from widemargin.linalg.gram import GramRows
 from widemargin.linalg.matrix_blocks import RowBlocks
 
 __all__ = [
-    "ColumnSpace",
-    "FactorSpace",
-    "FeatureMap",
-    "GramSpace",
-    "MappedSpace",
-    "SpaceParameters",
-    "make_feature_map",
-    "make_space",
-    "model_scores",
-    "n_features_of_model",
-    "refuse_space",
-    "stacked",
-]
+    "ColumnSpace", "FactorSpace", "FeatureMap", "GramSpace", "MappedSpace", "SpaceParameters", "make_feature_map",
+    "make_space", "model_scores", "n_features_of_model", "refuse_space", "stacked",
+]  # fmt: skip
 
 
 _OF_SPACES = ("coef_", "dual_coef_", "feature_map_", "gamma_", "support_", "support_vectors_")

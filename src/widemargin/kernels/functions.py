@@ -124,8 +124,6 @@ def resolve_kernel(
     X : array or CSR matrix of shape (n, d)
     gamma : {"scale", "auto"} or float, default="scale"
         "scale": `1 / (d Var(X))`; "auto": `1 / d`.
-    degree : float, default=3
-    coef0 : float, default=0.0
     sample_weight : ndarray of shape (n,), optional
         Weights of the rows in the variance: a row of weight 2 counts as two.
 

@@ -293,7 +293,6 @@ class TableBlocks:
         ----------
         columns : collection of str, default=None
             The columns that are needed; None, or a name that the file lacks: all (so that a message can list them).
-        split : Split, default=None
         part : {"all", "train", "test"}, default="all"
             Which rows, by the split.
         needed : str, default=None

@@ -22,8 +22,7 @@ from widemargin.estimators.feature_space import ColumnSpace, GramSpace
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.bind import TiedGoal
 from widemargin.linalg.matrix_blocks import RowBlocks
-from widemargin.problems.nearest_rows import nearest_rows
-from widemargin.problems.rate_constrained import RateConstrainedProblem, build_problem
+from widemargin.problems.rate_constrained import RateConstrainedProblem, build_problem, nearest_rows
 from widemargin.rows import Rows, take
 from widemargin.solvers.base import Budget, Status
 from widemargin.solvers.convex.convex_step import ConvexStep, KernelStep

@@ -354,21 +354,18 @@ class BoostingLearner(CostLearner):
         fresh = self.before is None
 
         def grow(booster: Any, inputs: Features) -> Any:
-            return self._grown(last_step(self.estimator), None if fresh else booster, inputs, labels, weight)
+            # The model before stays as it is: it may turn out to be the best one.
+            start = clone(last_step(self.estimator)).set_params(warm_start=True) if fresh else copy.deepcopy(booster)
+            if isinstance(start, HistGradientBoostingClassifier):
+                # Early stopping compares losses of successive rounds, which mean nothing once the costs have changed.
+                start.set_params(max_iter=self.rounds + (0 if fresh else booster.max_iter), early_stopping=False)
+                inputs = with_few_values(inputs, start.max_bins) if isinstance(self.estimator, Pipeline) else inputs
+            else:
+                start.set_params(n_estimators=self.rounds + (0 if fresh else booster.n_estimators))
+            return start.fit(inputs, labels, sample_weight=weight)
 
         # Steps before the booster are fitted at the first stage alone, so that all trees see the same features.
         return with_last_fitted(clone(self.estimator) if fresh else self.before, X, labels, grow, fresh=fresh)
-
-    def _grown(self, booster: Any, before: Any, X: Features, labels: npt.NDArray[Any], weight: Floats) -> Any:
-        # The model before stays as it is: it may turn out to be the best one.
-        grown = clone(booster).set_params(warm_start=True) if before is None else copy.deepcopy(before)
-        if isinstance(grown, HistGradientBoostingClassifier):
-            # Early stopping compares losses of successive rounds, which mean nothing once the costs have changed.
-            grown.set_params(max_iter=self.rounds + (0 if before is None else before.max_iter), early_stopping=False)
-            X = with_few_values(X, grown.max_bins) if isinstance(self.estimator, Pipeline) else X
-        else:
-            grown.set_params(n_estimators=self.rounds + (0 if before is None else before.n_estimators))
-        return grown.fit(X, labels, sample_weight=weight)
 
 
 @dataclass(frozen=True)

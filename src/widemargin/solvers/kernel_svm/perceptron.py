@@ -50,7 +50,6 @@ def solve(
     iterate : {"last", "average", "drawn"}, default="average"
     ahead : int, default=8
         Kernel rows fetched together (`stochastic.visit`); 1 fetches none in vain.
-    seed : int, default=0
 
     Returns
     -------

@@ -29,9 +29,8 @@ from widemargin.solvers.base import (
 from widemargin.solvers.highs import CutModel
 from widemargin.solvers.paper_nest import weighted_hinges as hinges
 from widemargin.solvers.paper_nest.bias_search import BiasChooser, BiasSearch, minimisation
-from widemargin.solvers.paper_nest.kernel_ascent import ascent_for
 from widemargin.solvers.paper_nest.multiplier_search import Chooser, CutRegion, LevelMethod, NextMultipliers
-from widemargin.solvers.paper_nest.sdca import Ascent
+from widemargin.solvers.paper_nest.sdca import Ascent, ascent_for
 
 __all__ = ["CutModel", "NestOptions", "solve"]
 

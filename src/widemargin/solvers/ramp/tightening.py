@@ -90,7 +90,6 @@ def enforce(
     ----------
     pool : Pool
         Judges the solutions by the *original* bounds, and keeps them.
-    rounds : int, default=8
     give_back : bool, default=True
         Also loosen binding constraints that have slack to use, as long as that pays.
     start : (w, b), optional

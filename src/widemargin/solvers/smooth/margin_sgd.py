@@ -121,7 +121,6 @@ def solve(
         Most passes, of as many draws as there are rows.
     average : bool, default=False
         Whether the mean of the iterates with weights t is returned, which is smoother than the last one.
-    seed : int, default=0
     steps : int, default=0
         The t to go on from; at 0 the first step forgets `start`, as its length is `1 / lam`.
     later : float, default=1.7

@@ -183,7 +183,6 @@ class StructuredProblem:
     ----------
     X, Y : sequence or matrix
         Examples and their labels, one a row or entry.
-    C : float, default=1.0
     sample_weight : array-like of shape (n,), default=None
         Weights of the examples, `>= 0`, not all 0.
     missing : ndarray of bool of shape (n, S), default=None

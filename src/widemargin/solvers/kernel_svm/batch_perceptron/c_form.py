@@ -110,7 +110,6 @@ def solve(
         Coefficients of a direction to begin from.
     max_iter : int, default=10,000
         Largest number of steps.
-    seed : int, default=0
 
     Returns
     -------

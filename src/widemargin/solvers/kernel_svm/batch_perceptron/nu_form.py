@@ -130,7 +130,6 @@ def solve(
     unit_norm : bool, default=False
         Whether only directions of norm 1 count, so that the classifier of margin 1 has `mean hinge loss <= nu |w|`. The
         problem also allows shorter ones, which may have a larger margin; theirs is `nu / |direction| |w|`.
-    seed : int, default=0
     options : BatchOptions, optional
         By default the draws are unbiased.
 
