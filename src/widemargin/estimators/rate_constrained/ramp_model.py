@@ -20,7 +20,6 @@ from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import checked_rows
 from widemargin.estimators._calibration import Calibrator, calibrated, calibrates
 from widemargin.estimators._options import CURES, Checked, SolverOptions, budget_of, interrupted, parameters
-from widemargin.estimators._prove import Provable
 from widemargin.estimators.feature_space import ColumnSpace, SpaceParameters, model_scores, refuse_space
 from widemargin.estimators.rate_constrained.outcome import (
     Infeasibility,
@@ -30,6 +29,7 @@ from widemargin.estimators.rate_constrained.outcome import (
 )
 from widemargin.estimators.rate_constrained.proof import Validated
 from widemargin.estimators.rate_constrained.training import TiedRows, Trained
+from widemargin.estimators.thresholds.guarantee import Provable
 from widemargin.exceptions import DoubtfulModelWarning, GoalWarning, InfeasibleGoalError, MarginConvergenceWarning, warn
 from widemargin.goals import Goal
 from widemargin.goals.binding.tied_goal import TiedGoal
