@@ -79,10 +79,6 @@ def read_table(path: TablePath, **how: Unpack[CsvFormat]) -> pa.Table:
     **how
         How CSV files among them are written.
 
-    Returns
-    -------
-    pyarrow.Table
-
     Raises
     ------
     DataError

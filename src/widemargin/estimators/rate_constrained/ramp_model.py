@@ -21,12 +21,7 @@ from widemargin.estimators._binary import checked_rows
 from widemargin.estimators._calibration import Calibrator, calibrated, calibrates
 from widemargin.estimators._options import CURES, Checked, SolverOptions, budget_of, interrupted, parameters
 from widemargin.estimators.feature_space import ColumnSpace, SpaceParameters, model_scores, refuse_space
-from widemargin.estimators.rate_constrained.outcome import (
-    Infeasibility,
-    certificate_text,
-    explain,
-    left_out_scores,
-)
+from widemargin.estimators.rate_constrained.outcome import Infeasibility, certificate_text, explain, left_out_scores
 from widemargin.estimators.rate_constrained.proof import Validated
 from widemargin.estimators.rate_constrained.training import TiedRows, Trained
 from widemargin.estimators.thresholds.guarantee import Provable

@@ -24,13 +24,7 @@ from widemargin.estimators.thresholds.groups import find_groups, group_numbers
 from widemargin.estimators.thresholds.guarantee import Provable
 from widemargin.estimators.thresholds.rule import Rule
 from widemargin.estimators.thresholds.scores import raw_scores, row_wise
-from widemargin.exceptions import (
-    DataError,
-    DoubtfulModelWarning,
-    GoalWarning,
-    InfeasibleGoalError,
-    warn,
-)
+from widemargin.exceptions import DataError, DoubtfulModelWarning, GoalWarning, InfeasibleGoalError, warn
 from widemargin.goals import Goal, Population
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.labels import ordered_classes, plain_labels

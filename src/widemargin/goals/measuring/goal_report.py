@@ -22,11 +22,7 @@ from widemargin._text import (
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.tied_goal import Dropped, dropped_texts
 from widemargin.goals.measuring.group_table import GroupRow, group_cells, group_lines, left_out_groups
-from widemargin.goals.measuring.intervals import (
-    Interval,
-    NewRows,
-    simultaneous_confidence,
-)
+from widemargin.goals.measuring.intervals import Interval, NewRows, simultaneous_confidence
 from widemargin.goals.measuring.missing_groups import MissingGroups
 from widemargin.goals.measuring.rates_of_predictions import TOLERANCE
 

@@ -25,10 +25,7 @@ from widemargin.exceptions import DataError
 from widemargin.goals.binding.tied_goal import Predictions, TiedConstraint, TiedGoal
 from widemargin.goals.language.linear import Linear, Ratio
 from widemargin.goals.measuring.bootstrap import slack_replicates, tallies
-from widemargin.goals.measuring.rates_of_predictions import (
-    Measured,
-    ratio_value,
-)
+from widemargin.goals.measuring.rates_of_predictions import Measured, ratio_value
 
 
 @dataclass(frozen=True)

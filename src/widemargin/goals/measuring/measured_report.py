@@ -14,12 +14,7 @@ from widemargin.goals.language.bundles import Bundle
 from widemargin.goals.language.linear import ScoreFact
 from widemargin.goals.measuring.goal_report import ConstraintReport, GoalReport, PlainLabel, Verdict, check_decide
 from widemargin.goals.measuring.group_table import group_table
-from widemargin.goals.measuring.intervals import (
-    Interval,
-    NewRows,
-    on_new_rows,
-    slack_intervals,
-)
+from widemargin.goals.measuring.intervals import Interval, NewRows, on_new_rows, slack_intervals
 from widemargin.goals.measuring.rates_of_predictions import TOLERANCE, Measured, finite
 
 FEW_ROWS = 30

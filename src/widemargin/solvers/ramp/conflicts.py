@@ -227,10 +227,6 @@ def diagnose(
         The models of the search, of which the best violates something. What is found goes into it.
     budget : Budget
         The searches end with it; at most 12 are made.
-
-    Returns
-    -------
-    Diagnosis
     """
     found, search = pool.best, _Search(problem, convex, measures, budget, pool, pool.best)
     impossible = impossible_subset(problem.coef, problem.cell_weight, problem.gamma)

@@ -37,10 +37,6 @@ def solve(
     memory : int, default=20
         Pairs of steps and changes of gradients that are stored. More of them model the curvature better, and each costs
         two products of vectors a step; 20 are little beside a pass over the rows.
-
-    Returns
-    -------
-    SmoothResult
     """
     budget = budget or Budget()
     recorder = SmoothRecorder(problem, "lbfgs", tol, budget)

@@ -127,10 +127,6 @@ def solve(
         Passes between two looks at the objective and the bias, as a factor. A look takes a third of a pass: fewer save
         time and let the bias lag behind the weights.
 
-    Returns
-    -------
-    SmoothResult
-
     Raises
     ------
     CapabilityError
