@@ -282,7 +282,7 @@ def test_conjugate_gradients_find_what_factors_find(monkeypatch):
     for name in ("mean", "cvar", "chi-square", "wasserstein"):
         whole = wm.RiskClassifier(name, tol=1e-8).fit(X, y)
         with monkeypatch.context() as patched:
-            patched.setattr("widemargin.solvers.smooth.risk_newton._DENSE", 0)
+            patched.setattr("widemargin.solvers.smooth.risk_problem._DENSE", 0)
             parts = wm.RiskClassifier(name, tol=1e-8).fit(X, y)
         assert parts.objective_[0] == pytest.approx(whole.objective_[0], rel=2e-8), name
 

@@ -24,7 +24,7 @@ from widemargin.losses.margin import SURROGATES
 from widemargin.losses.risks import LabelNoise, make_risk
 from widemargin.solvers.base import Budget
 from widemargin.solvers.smooth import risk_newton
-from widemargin.solvers.smooth.risk_newton import RiskProblem
+from widemargin.solvers.smooth.risk_problem import RiskProblem
 from widemargin.solvers.smooth.smooth_problem import SmoothResult
 
 

@@ -20,7 +20,7 @@ from widemargin.losses.risks import RISKS, level_between, make_risk
 from widemargin.problems.margin_pursuit import MarginPursuitProblem
 from widemargin.solvers.base import Budget, Status
 from widemargin.solvers.smooth import risk_newton
-from widemargin.solvers.smooth.risk_newton import RiskProblem
+from widemargin.solvers.smooth.risk_problem import RiskProblem
 
 
 @parameters

@@ -1,0 +1,203 @@
+"""Steps and scorers of scikit-learn as ONNX graphs, by skl2onnx, and the composition of two graphs.
+
+Everything is in double precision, except trees, ensembles and networks, for which skl2onnx and onnxruntime have only
+single precision.
+"""
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.pipeline import Pipeline
+from sklearn.tree import BaseDecisionTree
+
+from widemargin.exceptions import CapabilityError, MissingLibraryError
+from widemargin.persistence.onnx_graph import MISSING_KEY, ML_OPSET, OPSET
+
+FEATURES, SCORE = "widemargin/features", "widemargin/score"
+"""Names of the output of a graph of features, and of a graph of scores."""
+
+
+def feature_graph(steps: Sequence[Any]) -> Any:
+    """The features that steps compute of rows, shape (n, d)."""
+    made = _converted(steps, {}, "before/")
+    _rename(made, made.graph.output[0].name, FEATURES)
+    return made
+
+
+def scored_graph(scorer: Any) -> Any:
+    """The scores of a binary classifier: `decision_function`, else the second probability, shape (n, 1)."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    has_decision, single = hasattr(scorer, "decision_function"), in_single_precision(scorer)
+    # Without "zipmap" scores are a matrix; by default skl2onnx writes a dict for each row.
+    asked = {"zipmap": False, **({"raw_scores": True} if has_decision else {})}
+    made = _converted([scorer], {id(scorer): asked}, "scorer/", single=single)
+    scores = made.graph.output[1].name
+    made.graph.initializer.append(numpy_helper.from_array(np.array([-1]), "scorer/last"))
+    # Raw scores may have one column, or one for each class; in both the last is the score of the second class.
+    made.graph.node.append(helper.make_node("Gather", [scores, "scorer/last"], ["scorer/column"], axis=1))
+    made.graph.node.append(helper.make_node("Cast", ["scorer/column"], [SCORE], to=TensorProto.DOUBLE))
+    del made.graph.output[:]
+    made.graph.output.append(helper.make_tensor_value_info(SCORE, TensorProto.DOUBLE, [None, 1]))
+    if single:  # scikit-learn's decision trees round their rows to single precision, too
+        _rename(made, "X", "scorer/single")
+        made.graph.node.insert(0, helper.make_node("Cast", ["X"], ["scorer/single"], to=TensorProto.FLOAT))
+        del made.graph.input[:]
+        width = int(scorer.n_features_in_)
+        made.graph.input.append(helper.make_tensor_value_info("X", TensorProto.DOUBLE, [None, width]))
+    return made
+
+
+def in_single_precision(scorer: Any) -> bool:
+    """Whether a classifier is made of trees, which onnxruntime knows in single precision only."""
+    parts = np.ravel(np.asarray(getattr(scorer, "estimators_", []), dtype=object)).tolist()
+    return isinstance(scorer, BaseDecisionTree | HistGradientBoostingClassifier) or any(map(in_single_precision, parts))
+
+
+def joined(first: Any, second: Any, between: str) -> Any:
+    """One graph of two: the output `between` of the first is the input X of the second."""
+    from onnx import compose, helper
+
+    first.ir_version = second.ir_version
+    # Each graph declares the lowest versions of the operator sets that have all its operators, but the two have to
+    # agree. The operators used are the same from those versions up to OPSET and ML_OPSET.
+    for made in (first, second):
+        del made.opset_import[:]
+        made.opset_import.extend([helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", ML_OPSET)])
+    try:
+        return compose.merge_models(first, second, io_map=[(between, "X")])
+    except ValueError as error:
+        raise CapabilityError(f"the graphs cannot be put together ({str(error)[:200]}). Use save_model.") from error
+
+
+def _converted(steps: Sequence[Any], options: dict[int, dict[str, Any]], prefix: str, *, single: bool = False) -> Any:
+    """The graph of a pipeline, with the inputs that `to_onnx` promises, and names that no other graph has."""
+    try:
+        import skl2onnx
+        from onnx import compose, helper
+        from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType, StringTensorType
+        from sklearn.impute import SimpleImputer
+    except ImportError:
+        raise MissingLibraryError.of("pipelines need skl2onnx", "onnx") from None
+    first, names = steps[0], ", ".join(type(step).__name__ for step in steps)
+    columns = [str(name) for name in getattr(first, "feature_names_in_", ())]
+    words = _words(first, columns)
+    inputs = [("X", (FloatTensorType if single else DoubleTensorType)([None, int(first.n_features_in_)]))]
+    if columns and (words or hasattr(first, "transformers_")):
+        inputs = [(name, (StringTensorType if name in words else DoubleTensorType)([None, 1])) for name in columns]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # deprecations between skl2onnx, NumPy and protobuf, not about the model
+            own = {
+                "custom_conversion_functions": {SimpleImputer: _imputer},
+                "custom_shape_calculators": {SimpleImputer: _kept},
+            }
+            made = skl2onnx.convert_sklearn(
+                Pipeline([(f"step{number}", step) for number, step in enumerate(steps)]), initial_types=inputs,
+                options=options, target_opset={"": OPSET, "ai.onnx.ml": ML_OPSET}, **own,
+            )  # fmt: skip
+    except Exception as error:  # skl2onnx raises classes of its own
+        why = str(error).partition("\n")[0][:200]
+        raise CapabilityError(
+            f"{names} cannot be written as ONNX by skl2onnx ({type(error).__name__}: {why}). "
+            "Use models and steps that it knows, or save_model."
+        ) from error
+    made = compose.add_prefix(made, prefix=prefix)
+    if words:
+        _missing_as_empty(made, [values for step in steps for values in _categories(step)])
+        helper.set_model_props(made, {MISSING_KEY: ""})
+    for name, _ in inputs:
+        _rename(made, f"{prefix}{name}", name)
+    if len(inputs) > 1:  # a column that a `ColumnTransformer` drops may be of any type, or not there at all
+        used = {name for node in made.graph.node for name in node.input}
+        kept = [value for value in made.graph.input if value.name in used]
+        del made.graph.input[:]
+        made.graph.input.extend(kept)
+    return made
+
+
+def _rename(made: Any, old: str, new: str) -> None:
+    for value in (*made.graph.input, *made.graph.output):
+        value.name = new if value.name == old else value.name
+    for node in made.graph.node:
+        node.input[:] = [new if name == old else name for name in node.input]
+        node.output[:] = [new if name == old else name for name in node.output]
+
+
+def _words(step: Any, columns: Sequence[str]) -> set[str]:
+    """Columns of texts: those of whose values an encoder or imputer has learned a text."""
+    if hasattr(step, "transformers_"):
+        found = set()
+        for _, inner, chosen in step.transformers_:
+            mine = np.atleast_1d(np.asarray(columns, dtype=object)[_places(chosen, columns)]).tolist()
+            found |= set() if isinstance(inner, str) else _words(inner, mine)
+        return found
+    if hasattr(step, "steps"):
+        return set().union(*(_words(inner, columns) for _, inner in step.steps))
+    learned: Any = getattr(step, "categories_", getattr(step, "statistics_", ()))
+    if len(learned) != len(columns):
+        return set()
+    return {name for name, values in zip(columns, learned, strict=True)
+            if any(isinstance(value, str) for value in np.atleast_1d(np.asarray(values, dtype=object)))}  # fmt: skip
+
+
+def _categories(step: Any) -> list[Any]:
+    """What the encoders of a step have learned, column by column."""
+    parts = [inner for _, inner, *_ in getattr(step, "transformers_", getattr(step, "steps", ()))]
+    return [*getattr(step, "categories_", ()), *(values for inner in parts for values in _categories(inner))]
+
+
+def _missing_as_empty(made: Any, categories: Sequence[Any]) -> None:
+    """A missing word that an encoder has learned is the empty text, as in all graphs here; skl2onnx writes "nan"."""
+    texts = {
+        tuple(str(value).encode() for value in values)
+        for values in categories
+        if len(values) and not isinstance(values[-1], str) and (values[-1] is None or values[-1] != values[-1])
+    }
+    for attribute in (attribute for node in made.graph.node for attribute in node.attribute):
+        if tuple(attribute.strings) in texts:
+            attribute.strings[-1] = b""
+
+
+def _places(chosen: Any, columns: Sequence[str]) -> Any:
+    """Columns of a `ColumnTransformer` as an index: names, positions, a slice or a mask."""
+    if isinstance(chosen, str):
+        chosen = [chosen]
+    if isinstance(chosen, slice | int):
+        return chosen
+    return [columns.index(name) if isinstance(name, str) else name for name in chosen]
+
+
+def _kept(operator: Any) -> None:
+    """The output of the imputer has the shape and type of its input."""
+    given = operator.inputs[0].type
+    operator.outputs[0].type = type(given)([operator.inputs[0].get_first_dimension(), given.shape[1]])
+
+
+def _imputer(scope: Any, operator: Any, container: Any) -> None:
+    """`SimpleImputer` of numbers missing as NaN, which onnxruntime has not in double precision, or of words."""
+    from onnx import TensorProto
+    from skl2onnx.algebra.onnx_ops import OnnxCast, OnnxIsNaN, OnnxLabelEncoder, OnnxWhere
+
+    step, rows = operator.raw_operator, operator.inputs[0]
+    filling, missing = np.asarray(step.statistics_), step.missing_values
+    of_words = filling.dtype.kind in "OU" and all(isinstance(value, str) for value in filling)
+    is_absent = missing is None or (not isinstance(missing, str) and bool(np.isnan(missing)))
+    if step.add_indicator or not (is_absent or of_words) or not (of_words or filling.dtype.kind in "fiu"):
+        raise CapabilityError("SimpleImputer is written for words, and numbers missing as NaN, without an indicator.")
+    if of_words:  # a missing word is an empty text
+        value = filling.astype(str)[None, :]
+        found = OnnxLabelEncoder(
+            rows, keys_strings=["" if is_absent else missing], values_int64s=[1], default_int64=0, op_version=2
+        )
+        gaps = OnnxCast(found, to=TensorProto.BOOL, op_version=OPSET)
+    else:
+        value, gaps = filling.astype(np.float64)[None, :], OnnxIsNaN(rows, op_version=OPSET)
+        if np.isnan(value).any():
+            raise CapabilityError("SimpleImputer has dropped a column without values. Leave that column out.")
+    OnnxWhere(gaps, value, rows, op_version=OPSET, output_names=[operator.outputs[0].full_name]).add_to(
+        scope, container
+    )

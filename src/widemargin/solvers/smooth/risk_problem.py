@@ -1,0 +1,223 @@
+"""A risk of margin losses with a ridge and a norm, its lower bound, and the Newton step on weighted rows.
+
+    P(w, b) = lam/2 |w|^2 + radius |w| + R(l),      l_i = phi(y_i (<x_i, w> + b))
+
+Certificate. For allowed weights q and slopes sigma with `sum_i q_i sigma_i y_i = 0` every (w, b) has
+
+    P >= sum_i q_i a(sigma_i) - penalty(q) - max(0, |v| - radius)^2 / (2 lam),      v = sum_i q_i sigma_i y_i x_i
+
+by `R(l) >= q'l - penalty(q)` and `phi(m) >= a(sigma) - sigma m`. Those of a step are almost balanced; the heavier side
+is scaled down until they are.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+from scipy.sparse.linalg import LinearOperator, cg
+
+from widemargin._typing import Floats
+from widemargin.linalg.cholesky import factor
+from widemargin.linalg.cholesky import solve as solve_factored
+from widemargin.linalg.matrix_blocks import RowBlocks
+from widemargin.losses.margin import Surrogate
+from widemargin.losses.risks import Risk
+from widemargin.solvers.base import Budget, Recorder
+from widemargin.solvers.smooth.smooth_problem import SmoothResult
+
+_DENSE = 1500
+"""Columns up to which the system of a step is factored; more are left to conjugate gradients. Coordinates of
+rows in their span, as many as rows, are factored up to twice as many: no diagonal would precondition them."""
+
+
+@dataclass(frozen=True)
+class RiskProblem:
+    """The problem of one class against the other. Points are `w`, followed by `b` where there is a bias.
+
+    Parameters
+    ----------
+    rows : RowBlocks
+        n rows of d features.
+    y : ndarray of shape (n,)
+        +1 and -1.
+    share : ndarray of shape (n,)
+        Weights p_i > 0 of sum 1.
+    lam : float
+        > 0.
+    radius : float
+        >= 0.
+    """
+
+    rows: RowBlocks
+    y: Floats
+    share: Floats
+    lam: float
+    radius: float
+    risk: Risk
+    loss: Surrogate
+    fit_intercept: bool
+
+    def of_class(self, y: Floats) -> Self:
+        """The same problem for other targets."""
+        return replace(self, y=y)
+
+    @property
+    def n_unknowns(self) -> int:
+        """Length of a point."""
+        return self.rows.n_features + int(self.fit_intercept)
+
+    def scores(self, point: Floats) -> Floats:
+        """`X w + b`, shape (n,), or what a step along `point` adds to them."""
+        return self.rows.dot(point[: self.rows.n_features]) + (point[-1] if self.fit_intercept else 0.0)
+
+    def back(self, slopes: Floats) -> Floats:
+        """Gradient of a sum over rows, from its slopes along the scores."""
+        image = self.rows.tdot(slopes)
+        return np.append(image, slopes.sum()) if self.fit_intercept else image
+
+    def value(self, point: Floats, scores: Floats) -> float:
+        """P."""
+        losses = self.loss.derivatives(self.y * scores)[0]
+        return self.regulariser(point, 0.0) + self.risk.value(losses, self.share)
+
+    def regulariser(self, point: Floats, mu: float) -> float:
+        """Ridge and norm, the norm smoothed by mu."""
+        return 0.5 * self.lam * self._length(point, 0.0) ** 2 + self.radius * self._length(point, mu)
+
+    def _length(self, point: Floats, mu: float) -> float:
+        w = point[: self.rows.n_features]
+        return math.sqrt(float(w @ w) + mu**2)
+
+    def _ridge(self, point: Floats, mu: float) -> float:
+        """What w is multiplied by in the gradient of the regulariser."""
+        return self.lam + (self.radius / self._length(point, mu) if self.radius > 0.0 else 0.0)
+
+    def gradient(self, point: Floats, weights: Floats, sigma: Floats, mu: float) -> Floats:
+        """Of the problem smoothed by mu, where rows count by these weights and their losses have the slopes -sigma."""
+        # The chain rule: a row counts by its weight, its loss falls by sigma along the margin, and the margin is y
+        # times the score.
+        gradient, d = self.back(-weights * sigma * self.y), self.rows.n_features
+        gradient[:d] += self._ridge(point, mu) * point[:d]
+        return gradient
+
+    def newton(self, point: Floats, gradient: Floats, curvature: Floats, columns: Floats, mu: float) -> Floats:
+        """The Newton step.
+
+        Parameters
+        ----------
+        point, gradient : ndarray of shape (n_unknowns,)
+        curvature : ndarray of shape (n,)
+            By row, along its score, >= 0.
+        columns : ndarray of shape (n, k)
+            What is taken off: `columns columns'`.
+        mu : float
+            That of the gradient.
+        """
+        d, size = self.rows.n_features, (self.n_unknowns,) * 2
+        # What the risk takes off the curvature of the losses is of low rank, so it is taken off the small matrix as
+        # outer products of gradients, and never as a matrix over rows.
+        taken = [self.back(np.ascontiguousarray(column)) for column in columns.T]
+        ridge = self._ridge(point, mu)
+        if self.radius > 0.0:  # the norm is flat along w
+            along = point * math.sqrt(self.radius / self._length(point, mu) ** 3)
+            along[d:] = 0.0
+            taken.append(along)
+        taken_off = np.array(taken).reshape(-1, self.n_unknowns)
+        # The bias has no ridge, and where no loss is curved it needs a little to keep the system definite.
+        total = float(curvature.sum())
+        tiny = 1e-12 * total + 1e-300
+        if self.n_unknowns <= _DENSE or d <= self.rows.n_rows <= 2 * _DENSE:
+            gram, sums = self.rows.moments(curvature)
+            system = np.zeros(size, order="F")
+            system[:d, :d] = gram
+            if self.fit_intercept:
+                system[d, :d], system[d, d] = sums, total + tiny
+            system[np.arange(d), np.arange(d)] += ridge
+            # The risk is convex, so what is left is positive semi-definite, and the ridge makes it definite.
+            system -= taken_off.T @ taken_off
+            return solve_factored(factor(system), -gradient)
+
+        def product(direction: Floats) -> Floats:
+            image = self.back(curvature * self.scores(direction)) - taken_off.T @ (taken_off @ direction)
+            image[:d] += ridge * direction[:d]
+            return image
+
+        # Conjugate gradients preconditioned by the diagonal, to a thousandth: a step of Newton's method need not be
+        # exact, because the line search and the next step make up for it.
+        diagonal = self.rows.diagonal(curvature)[0] + ridge
+        inverse = 1.0 / np.append(diagonal, total + tiny)[: self.n_unknowns]
+        direction, _ = cg(
+            LinearOperator(size, matvec=product, dtype=np.float64), -gradient, rtol=1e-3, maxiter=250,
+            M=LinearOperator(size, matvec=lambda residual: inverse * residual, dtype=np.float64),
+        )  # fmt: skip
+        return np.asarray(direction)
+
+    def left_out(self, weights: Floats) -> float:
+        """Share of the rows of a class none of which counts by these weights, 0 where both count or there is no bias.
+
+        Then there is no least value: the larger the bias is, the lower are the losses of the rows that count.
+        """
+        if not self.fit_intercept:
+            return 0.0
+        sides = (self.y == side for side in (1.0, -1.0))
+        return max((float(self.share[side].sum()) for side in sides if not weights[side].any()), default=0.0)
+
+    def lower_bound(self, weights: Floats, sigma: Floats) -> float:
+        """Of the least P, by allowed weights of rows and slopes of their losses."""
+        if self.fit_intercept:
+            pull = {side: float((weights * sigma)[self.y == side].sum()) for side in (1.0, -1.0)}
+            heavy, light = sorted(pull, key=lambda side: -pull[side])
+            # Feasible slopes balance the two classes, and here one class has no weight to balance with.
+            if pull[light] <= 0.0:
+                return -math.inf
+            # Slopes may be made smaller, since a loss has a supporting line for every slope down to 0; they may not be
+            # made larger, which for the logistic loss would leave its range.
+            sigma = np.where(self.y == heavy, pull[light] / pull[heavy], 1.0) * sigma
+        v = self.rows.tdot(weights * sigma * self.y)
+        # The minimum over w of `lam/2 |w|^2 + radius |w| - v.w`: the norm takes `radius` off the length of v, and the
+        # ridge is minimised by the rest.
+        beyond = max(0.0, float(np.linalg.norm(v)) - self.radius)
+        bound = float(weights @ self.loss.line(sigma)) - self.risk.penalty(weights, self.share)
+        return bound - beyond**2 / (2.0 * self.lam)
+
+
+class RiskRecorder(Recorder[Floats]):
+    """A run on such a problem: the best point and the best bound, or the last point where there is no bound."""
+
+    def __init__(self, problem: RiskProblem, budget: Budget, tol: float) -> None:
+        super().__init__("newton", budget, tol, np.copy)
+        self.problem, self.n_iter = problem, 0
+
+    def note(self, value: float, mu: float) -> None:
+        """Write down a step that led to this value of the problem smoothed by mu, and tell the callbacks."""
+        self.n_iter += 1
+        gap = self.gap if self.problem.risk.certified else math.nan
+        entry = {"iteration": self.n_iter, "gradients": self._n_gradients, "value": value, "gap": gap}
+        self.history.append({name: float(item) for name, item in entry.items()} | {"seconds": self.budget.elapsed})
+        self.budget.tell("newton", self.n_iter, value, gap, mu)
+
+    def certify(self, point: Floats, scores: Floats, weights: Floats, sigma: Floats) -> bool:
+        """Take in a point, and the bound that weights and slopes prove; whether the gap is closed."""
+        value = self.problem.value(point, scores)
+        if not self.problem.risk.certified:
+            # Without convexity a lower value elsewhere is no better answer than a stationary point, so the last point
+            # counts, where the steps have come to rest.
+            self.primal, self.point = value, point
+            return False
+        self.offer(value, point)
+        self.bound(self.problem.lower_bound(weights, sigma))
+        return self.gap <= self.tol
+
+    def result(self, done: bool) -> SmoothResult:
+        """The solution, and why the run ended."""
+        assert self.point is not None
+        gap = self.gap if self.problem.risk.certified else math.nan
+        return SmoothResult(
+            self.point, self.primal, gap, self.budget.status(converged=done), self.n_iter, self._n_gradients,
+            self.seconds, tuple(self.history),
+        )  # fmt: skip
+
+    @property
+    def _n_gradients(self) -> int:
+        return (self.n_iter + 1) * self.problem.rows.n_rows
