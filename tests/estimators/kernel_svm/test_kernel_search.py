@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state
 from widemargin import KernelSVC, SBPClassifier, kernel_search
 from widemargin.estimators.kernel_svm.search_cells import SearchOptions
 from widemargin.exceptions import CapabilityError, DataError, KernelWarning, MarginConvergenceWarning
-from widemargin.solvers.kernel_svm.batch_perceptron.nu_form import NuSearch
+from widemargin.solvers.kernel_svm.batch_perceptron.svms_by_nu import NuSearch
 from widemargin_papers.pareto import nu_from_C
 
 CS, GAMMAS = (1.0, 30.0), (0.1, 1.0)

@@ -10,7 +10,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import widemargin as wm
 from widemargin.diagnostics import certified_radii
-from widemargin.estimators.thresholds.groups import best_mixed_thresholds
+from widemargin.estimators.thresholds.predicted_groups import best_mixed_thresholds
 from widemargin.exceptions import CapabilityError, DataError, InfeasibleGoalError
 from widemargin.goals import Goal
 from widemargin.goals.binding.bind import bind

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from testing import structured_cases as cases
 
-from widemargin.structured.oracles import closures, roof_duality
+from widemargin.structured.oracles import max_flow, roof_duality
 from widemargin.structured.oracles.lp_relaxation import PairwiseProgram, ProgramOracle
 from widemargin.structured.oracles.roof_duality import RoofOracle
 from widemargin.structured.search.angular import angular
@@ -126,7 +126,7 @@ def test_compiled_is_plain_python():
             for function in (
                 roof_duality.flip_coordinates,
                 roof_duality.build,
-                closures.augment,
+                max_flow.augment,
                 roof_duality.read,
                 roof_duality.shift,
                 roof_duality.unflip,
@@ -134,7 +134,7 @@ def test_compiled_is_plain_python():
         )
         v, t = np.empty(k), np.empty(theta.shape[0])
         flip(u, theta, truth, pairs, v, t)
-        graph, scratch = closures.empty_graph(2 * k + 2, n_arcs), np.empty((4, 2 * k + 2), dtype=np.int64)
+        graph, scratch = max_flow.empty_graph(2 * k + 2, n_arcs), np.empty((4, 2 * k + 2), dtype=np.int64)
         constant = build(v, t, pairs, graph)
         constant += shift(0.5, np.ones(k), graph.cap)
         flow = augment(graph, 2 * k, 2 * k + 1, 1e-12, scratch)
@@ -154,8 +154,8 @@ def test_maximum_flow_against_scipy():
         n = 8
         capacity = rng.integers(0, 6, (n, n)) * (rng.random((n, n)) < 0.4)
         np.fill_diagonal(capacity, 0)
-        graph, e = closures.empty_graph(n, 2 * n * n), 0
+        graph, e = max_flow.empty_graph(n, 2 * n * n), 0
         for a, b in np.argwhere(capacity):
-            e = closures.add_arc(e, a, b, float(capacity[a, b]), 0.0, graph)
-        flow = closures.augment(graph, 0, n - 1, 1e-12, np.empty((4, n), dtype=np.int64))
+            e = max_flow.add_arc(e, a, b, float(capacity[a, b]), 0.0, graph)
+        flow = max_flow.augment(graph, 0, n - 1, 1e-12, np.empty((4, n), dtype=np.int64))
         assert flow == maximum_flow(csr_array(capacity.astype(np.int32)), 0, n - 1).flow_value

@@ -2,7 +2,7 @@
 
 The solution w of the SVM with parameter C solves the slack-constrained problem at a nu, `h / |w|` with its mean hinge
 loss h (spec 2, section 1); nu falls as C grows. Both ways lead through the working-set dual
-(`widemargin.solvers.kernel_svm.batch_perceptron.nu_form`).
+(`widemargin.solvers.kernel_svm.batch_perceptron.svms_by_nu`).
 """
 
 import math
@@ -14,8 +14,8 @@ from widemargin.extending import Floats
 from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_svm.batch_perceptron import nu_form
 from widemargin.solvers.kernel_svm.batch_perceptron.direction import BatchOptions, cached_responses
-from widemargin.solvers.kernel_svm.batch_perceptron.nu_form import SVMsByNu, norm_and_hinge
 from widemargin.solvers.kernel_svm.batch_perceptron.run import SBPResult, relative_weight
+from widemargin.solvers.kernel_svm.batch_perceptron.svms_by_nu import SVMsByNu, norm_and_hinge
 from widemargin.solvers.kernel_svm.problem import KernelProblem
 
 

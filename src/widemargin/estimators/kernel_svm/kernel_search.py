@@ -6,7 +6,7 @@
             solve on the other folds, from the solution of the last C, multiplied
             the scores of the fold itself come with it: its rows are those without a loss
 
-Every solution has its nu, the mean hinge loss divided by |w| (`batch_perceptron.nu_form`). With nus in the place of
+Every solution has its nu, the mean hinge loss divided by |w| (`batch_perceptron.svms_by_nu`). With nus in the place of
 Cs a fold goes up in C to each of them, and takes the SVM that has this nu.
 """
 

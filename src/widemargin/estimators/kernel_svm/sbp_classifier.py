@@ -32,8 +32,9 @@ from widemargin.kernels.functions import refuse_indefinite, sampled_spectrum
 from widemargin.kernels.rows import KernelRows
 from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_svm.batch_perceptron.direction import BatchOptions
-from widemargin.solvers.kernel_svm.batch_perceptron.nu_form import NuSearch, nu_by_folds, solve, solve_published
+from widemargin.solvers.kernel_svm.batch_perceptron.nu_form import solve, solve_published
 from widemargin.solvers.kernel_svm.batch_perceptron.run import SBPResult
+from widemargin.solvers.kernel_svm.batch_perceptron.svms_by_nu import NuSearch, nu_by_folds
 from widemargin.solvers.kernel_svm.problem import KernelProblem, WholeMatrix
 from widemargin.solvers.kernel_svm.stopping import HoldOutOptions, choose_rows
 
@@ -47,6 +48,7 @@ class NuOptions:
 
     Attributes
     ----------
+    folds : int
     most : int
         Rows that are looked at: nu hardly depends on their number, and the duals take the square of it.
     duals : NuSearch

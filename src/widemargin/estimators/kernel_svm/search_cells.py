@@ -29,7 +29,7 @@ from widemargin.estimators.kernel_svm.sbp_classifier import SBPClassifier
 from widemargin.exceptions import CapabilityError, DataError
 from widemargin.kernels.functions import Kernel, check_precomputed, resolve_kernel
 from widemargin.solvers.base import Budget
-from widemargin.solvers.kernel_svm.batch_perceptron.nu_form import Dual, NuSearch, SVMsByNu
+from widemargin.solvers.kernel_svm.batch_perceptron.svms_by_nu import Dual, NuSearch, SVMsByNu
 from widemargin.solvers.kernel_svm.problem import KernelProblem, WholeMatrix
 
 

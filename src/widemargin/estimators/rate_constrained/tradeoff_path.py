@@ -12,9 +12,9 @@ from widemargin._threads import limit_threads
 from widemargin._typing import Column, Features, Floats, Table
 from widemargin.distributed.workers import Deadline, side_by_side
 from widemargin.estimators._binary import as_goal
-from widemargin.estimators.path_points import RefittedPath
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
 from widemargin.estimators.rate_constrained.tradeoff_sweep import Piece, Sweep
+from widemargin.estimators.thresholds.refitted_path import RefittedPath
 from widemargin.estimators.thresholds.scores import row_wise, split_rows
 from widemargin.estimators.thresholds.thresholded_model import ThresholdedModel
 from widemargin.exceptions import CapabilityError, DataError, GoalError

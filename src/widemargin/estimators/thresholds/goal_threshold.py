@@ -17,7 +17,7 @@ from widemargin.estimators._binary import asked_rows
 from widemargin.estimators._options import parameters
 from widemargin.estimators.thresholds.by_rank import Ranks, chosen_ranks
 from widemargin.estimators.thresholds.class_offsets import OffsetRule
-from widemargin.estimators.thresholds.groups import best_mixed_thresholds, group_numbers, group_shares, learn_groups
+from widemargin.estimators.thresholds.groups import group_numbers
 from widemargin.estimators.thresholds.guarantee import (
     Found,
     Judged,
@@ -29,6 +29,7 @@ from widemargin.estimators.thresholds.guarantee import (
     unproved_text,
     ways,
 )
+from widemargin.estimators.thresholds.predicted_groups import best_mixed_thresholds, group_shares, learn_groups
 from widemargin.estimators.thresholds.rule import Rule, constant_rule, told_apart, told_back
 from widemargin.estimators.thresholds.scored_rows import ScoredRows
 from widemargin.estimators.thresholds.scores import (

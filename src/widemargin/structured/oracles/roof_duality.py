@@ -17,8 +17,8 @@ from widemargin._numba import array_kernel, kernel
 from widemargin._typing import Floats, Ints
 from widemargin.structured.compiled import Structure
 from widemargin.structured.oracle import CONE, CONVEX, FREE, Answer, PartialOracle
-from widemargin.structured.oracles.closures import ResidualGraph, add_arc, augment, empty_graph
 from widemargin.structured.oracles.lp_relaxation import Relaxed
+from widemargin.structured.oracles.max_flow import ResidualGraph, add_arc, augment, empty_graph
 
 
 @kernel
@@ -100,7 +100,7 @@ def read(v: Floats, t: Floats, pairs: Ints, depth: Ints, mu: Floats, pair_mu: Fl
     v, t, pairs
         As in `build`.
     depth : int array of shape (2 k + 2,)
-        From `closures.augment`.
+        From `max_flow.augment`.
     mu : array of shape (k,), pair_mu : array of shape (P,)
         Filled.
     """
