@@ -13,8 +13,7 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_svmlight_file
 from sklearn.preprocessing import OneHotEncoder
 from testing.naive_rates import NaiveSource
 
-from widemargin.datasets.files import Folder, data_folder
-from widemargin.datasets.people import load_people
+from widemargin.datasets.files import Folder, data_folder, load_people
 from widemargin.exceptions import MissingDataError
 
 __all__ = ["FAMILIES", "Part", "Table", "drawn_table", "published_tables"]

@@ -19,7 +19,7 @@ from benchmarks.tasks._blocks import GOAL, adult_columns, beside, cluster, kill,
 from widemargin import RateConstrainedClassifier
 from widemargin.distributed import BlockMap, DaskMap, SerialMap, labelled_rows
 from widemargin.estimators.rate_constrained.blocks import Labels, block_survey, blocked_problem, counted_goal
-from widemargin.estimators.rate_constrained.options import gathered
+from widemargin.estimators.rate_constrained.ramp_model import gathered
 from widemargin.goals import Goal
 from widemargin.solvers.convex import newton
 from widemargin_papers.data import Adult

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from widemargin import External, RateConstrainedClassifier
-from widemargin.estimators.rate_constrained.options import gathered
+from widemargin.estimators.rate_constrained.ramp_model import gathered
 from widemargin.exceptions import CapabilityError
 from widemargin.goals import Goal
 from widemargin.goals.binding.bind import baselines_used, bind

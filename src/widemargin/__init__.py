@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from widemargin.estimators.rate_constrained.cross_validated import (
         RateConstrainedClassifierCV as RateConstrainedClassifierCV,
     )
-    from widemargin.estimators.rate_constrained.options import TrainingOptions as TrainingOptions
+    from widemargin.estimators.rate_constrained.ramp_model import TrainingOptions as TrainingOptions
     from widemargin.estimators.rate_constrained.tradeoff_path import tradeoff_path as tradeoff_path
     from widemargin.estimators.reduction.goal_reduction import GoalReduction as GoalReduction
     from widemargin.estimators.reduction.visits import ReductionOptions as ReductionOptions
@@ -77,7 +77,7 @@ _HOMES = {
     "StructuralOptions": "widemargin.estimators.structured.training",
     "StructuralSVM": "widemargin.estimators.structured.structural_svm",
     "ThermometerEncoder": "widemargin.preprocessing",
-    "TrainingOptions": "widemargin.estimators.rate_constrained.options",
+    "TrainingOptions": "widemargin.estimators.rate_constrained.ramp_model",
     "audit": "widemargin.diagnostics",
     "goal_scorer": "widemargin.estimators.thresholds.goal_scorer",
     "kernel_search": "widemargin.estimators.kernel_svm.kernel_search",

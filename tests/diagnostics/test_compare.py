@@ -18,7 +18,7 @@ from widemargin.diagnostics import (
     labels_needed,
     mcnemar_p,
 )
-from widemargin.diagnostics.discordance import gain_interval, power_of
+from widemargin.diagnostics.compare import gain_interval, power_of
 from widemargin.exceptions import DataError
 from widemargin.goals import External, Goal
 

@@ -18,7 +18,7 @@ from sklearn.svm import LinearSVC
 
 import widemargin as wm
 from widemargin.diagnostics import MarginReport, margins_of
-from widemargin.diagnostics.risk_coverage import risk_coverage
+from widemargin.diagnostics.margins import risk_coverage
 from widemargin.exceptions import DataError
 
 

@@ -19,7 +19,7 @@ from widemargin.distributed import (
     predict_files,
     predict_in_blocks,
 )
-from widemargin.estimators.rate_constrained.options import gathered
+from widemargin.estimators.rate_constrained.ramp_model import gathered
 from widemargin.exceptions import DataError
 
 N, NAMES = 600, ["a", "b", "c"]

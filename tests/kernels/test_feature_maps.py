@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from widemargin.estimators.feature_space import make_feature_map
 from widemargin.exceptions import CapabilityError
-from widemargin.kernels.feature_maps import make_feature_map
 from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import KernelRows
 

@@ -7,8 +7,8 @@ from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 from widemargin.exceptions import KernelError
 from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import KernelRows
+from widemargin.linalg.cholesky import turned_apart
 from widemargin.linalg.powers import fill_row, power_of_two
-from widemargin.linalg.symmetric import turned_apart
 
 
 @pytest.mark.parametrize(("kind", "lowest", "right"), [(np.float32, -126, 1.1e-7), (np.float64, -1022, 5e-16)])

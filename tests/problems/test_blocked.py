@@ -5,8 +5,7 @@ import pytest
 from testing.blocked import blocked
 from testing.ramp_problems import random_ramp_problem
 
-from widemargin.problems.nearest_rows import nearest_rows
-from widemargin.problems.rate_constrained import RateConstrainedProblem
+from widemargin.problems.rate_constrained import RateConstrainedProblem, nearest_rows
 
 
 def both(seed: int = 0, **options: object) -> tuple[RateConstrainedProblem, RateConstrainedProblem, np.ndarray, float]:

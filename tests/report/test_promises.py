@@ -9,7 +9,7 @@ from testing.trade_offs import made_path
 
 from widemargin import RateConstrainedClassifier, tradeoff_path
 from widemargin.report import html_report
-from widemargin.report.rules import shown_rules
+from widemargin.report.content import shown_rules
 from widemargin.report.tradeoff import _shown_rates, price_sentence
 from widemargin.report.words import Unit
 

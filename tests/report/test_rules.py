@@ -10,7 +10,7 @@ from testing.report_pages import PageReader
 from widemargin import audit
 from widemargin.goals import Goal
 from widemargin.report import html_report
-from widemargin.report.rules import shown_rules
+from widemargin.report.content import shown_rules
 from widemargin.report.words import Unit
 
 GROUPS = {"a": 0.5, "b": 0.4, "c": 0.25}

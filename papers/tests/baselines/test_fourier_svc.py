@@ -7,8 +7,8 @@ from sklearn.datasets import make_moons
 from sklearn.svm import SVC, LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from widemargin.estimators.feature_space import make_feature_map
 from widemargin.exceptions import MarginConvergenceWarning
-from widemargin.kernels.feature_maps import make_feature_map
 from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import KernelRows
 from widemargin_papers.baselines import FourierSVC

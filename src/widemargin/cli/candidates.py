@@ -52,7 +52,6 @@ class Candidate(ABC):
 
     Parameters
     ----------
-    title : str
     classes : array-like, default=None
         In its own order; None: not known.
     features : sequence of str, default=None
@@ -309,7 +308,6 @@ def score_rule(last: Any, positive: Label) -> list[str]:
     ----------
     last : estimator
         The last step of the model.
-    positive : label
     """
     undecided = own_setting(last, "abstain")
     if undecided is None:

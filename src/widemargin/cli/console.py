@@ -157,7 +157,6 @@ def comparison(title: str, reports: "Mapping[str, GoalReport]") -> str:
 
     Parameters
     ----------
-    title : str
     reports : mapping of str to GoalReport
         By the classifier's name, in the order of the columns; all of the same goal.
     """

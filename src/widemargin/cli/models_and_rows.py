@@ -87,7 +87,6 @@ class Request(NamedTuple):
 
     Attributes
     ----------
-    goals : GoalsFile
     goal : Goal
         What is measured.
     blocks : TableBlocks

@@ -32,7 +32,6 @@ class OnnxModel(Candidate):
 
     Parameters
     ----------
-    path : Path
     features : sequence of str or None
         The columns of a matrix input, in order.
 

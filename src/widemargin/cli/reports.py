@@ -131,7 +131,6 @@ def audit_suite(report: GoalReport, *, suite: str, part: str = "", ramp: bool = 
 
     Parameters
     ----------
-    report : GoalReport
     suite, part : str
         Name of the test suite, and what tells it apart.
     ramp : bool, default=False
@@ -164,7 +163,6 @@ def junit_xml(suites: Sequence[Suite], *, command: str = "audit") -> str:
 
     Parameters
     ----------
-    suites : sequence of Suite
     command : str
         What they are the result of.
     """

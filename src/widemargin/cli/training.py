@@ -21,7 +21,7 @@ from widemargin.cli.tables.training_data import TrainingData, read_data
 from widemargin.estimators.margins.risk import RiskClassifier
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
 from widemargin.estimators.rate_constrained.cross_validated import RateConstrainedClassifierCV
-from widemargin.estimators.rate_constrained.options import gathered
+from widemargin.estimators.rate_constrained.ramp_model import gathered
 from widemargin.estimators.reduction.goal_reduction import GoalReduction
 from widemargin.estimators.thresholds.goal_threshold import GoalThresholdClassifier
 from widemargin.exceptions import DataError, MarginConvergenceWarning

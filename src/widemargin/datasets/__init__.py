@@ -3,8 +3,16 @@
 from typing import Any
 
 from widemargin._papers import moved_name
-from widemargin.datasets.files import CATALOGUE, DATA_VARIABLE, GENES, HIERARCHIES, PEOPLE_FILES, DataSet, data_folder
-from widemargin.datasets.people import load_people
+from widemargin.datasets.files import (
+    CATALOGUE,
+    DATA_VARIABLE,
+    GENES,
+    HIERARCHIES,
+    PEOPLE_FILES,
+    DataSet,
+    data_folder,
+    load_people,
+)
 
 __all__ = [
     "CATALOGUE",

@@ -1,15 +1,13 @@
 """Numbers about a fitted classifier, whatever trained it."""
 
 from widemargin.diagnostics.audit import audit
-from widemargin.diagnostics.compare import ComparisonCounts, compare_models, comparison_report
+from widemargin.diagnostics.compare import ComparisonCounts, compare_models, comparison_report, labels_needed, mcnemar_p
 from widemargin.diagnostics.comparison_report import ComparisonReport, PopulationComparison
-from widemargin.diagnostics.discordance import labels_needed, mcnemar_p
 from widemargin.diagnostics.label_suspects import LabelSuspects, Suspect, label_suspects
 from widemargin.diagnostics.margin_changes import MarginChange, MarginChanges, RowChange, margin_changes
 from widemargin.diagnostics.margin_report import MarginReport, MarginSummary, margin_report
-from widemargin.diagnostics.margins import Margins, margins_of
+from widemargin.diagnostics.margins import Margins, RiskCoverage, margins_of
 from widemargin.diagnostics.metric_frame import GroupRates, as_metric, metric_frame
-from widemargin.diagnostics.risk_coverage import RiskCoverage
 from widemargin.diagnostics.robustness import CertifiedRadii, certified_radii
 from widemargin.diagnostics.standards.local_law_144 import BiasAudit, Category, CategoryTable, local_law_144
 from widemargin.diagnostics.streaming import AuditBlock, AuditCounts, audit_stream

@@ -1,4 +1,6 @@
-"""The margin distribution in numbers, for any classifier and by group: `margin_report`."""
+"""The margin distribution in numbers, for any classifier and by group: `margin_report`.
+
+With it the rows whose features stand out so far that a model depends on them alone: leverage."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -18,17 +20,44 @@ from widemargin._text import (
     stored_report,
     with_lists,
 )
-from widemargin._typing import Classifier, Column, Features, Label
-from widemargin.diagnostics.leverage import LeverageRow, leverage_rows
+from widemargin._typing import Classifier, Column, Features, Floats, Label
 from widemargin.diagnostics.margin_sketch import MarginCounts, MarginSketch
-from widemargin.diagnostics.margins import Margins, margins_of, row_weights, weighted_quantiles
-from widemargin.diagnostics.risk_coverage import RiskCoverage, risk_coverage
+from widemargin.diagnostics.margins import (
+    Margins,
+    RiskCoverage,
+    margins_of,
+    risk_coverage,
+    row_weights,
+    weighted_quantiles,
+)
 from widemargin.diagnostics.streaming import named_parts, opened_blocks
 from widemargin.distributed.blocks import Block
 from widemargin.distributed.predict import fitted_columns
 from widemargin.exceptions import DataError
 from widemargin.goals.measuring.intervals import clopper_pearson
-from widemargin.rows import is_asked, is_collection, length_of
+from widemargin.rows import as_dense, is_asked, is_collection, length_of
+
+
+@dataclasses.dataclass(frozen=True)
+class LeverageRow:
+    """A row of high leverage.
+
+    Attributes
+    ----------
+    row : int
+        Counted from 0.
+    leverage : float
+        Between 0 and 1: by how much the row's own value moves what a least squares fit says of it (the diagonal of the
+        hat matrix, with an intercept).
+    times : float
+        The same over the mean of all rows. Beyond 3 a row is commonly called one of high leverage.
+    margin : float
+    """
+
+    row: int
+    leverage: float
+    times: float
+    margin: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -441,3 +470,35 @@ def _number(value: float | None) -> str:
     if value is None:
         return "-"
     return f"{value:.3f}" if abs(value) < 100 else f"{value:.4g}"
+
+
+def leverage_rows(clf: Any, X: Any, margins: Floats, most: int) -> tuple[LeverageRow, ...]:
+    """The `most` rows of largest leverage, in the features that the last step of a pipeline is given.
+
+    Raises
+    ------
+    DataError
+        If X does not hold numbers, a value is missing, or there are more features than 5,000.
+    """
+    features = clf[:-1].transform(X) if hasattr(clf, "steps") and len(clf.steps) > 1 else X
+    try:
+        matrix = as_dense(features)
+    except (TypeError, ValueError):
+        matrix = np.zeros(0)
+    if matrix.ndim != 2 or not np.isfinite(matrix).all():
+        raise DataError("leverage needs numbers without missing values as features; leave leverage=0.")
+    if matrix.shape[1] > 5000:
+        raise DataError(f"leverage of {matrix.shape[1]} features takes too long; leave leverage=0.")
+    centred = matrix - matrix.mean(axis=0)
+    # What rounding leaves of a constant column is small beside the column itself; the units of columns do not matter.
+    spread = np.linalg.norm(centred, axis=0)
+    varies = spread > 1e-12 * np.linalg.norm(matrix, axis=0)
+    centred = centred[:, varies] / spread[varies]
+    # The diagonal of `X (X'X)^-1 X'` by the eigenvectors of X'X. Directions whose eigenvalue is rounding are left out,
+    # because dependent columns would divide by it; the intercept adds 1 / n to every row.
+    values, vectors = np.linalg.eigh(centred.T @ centred)
+    kept = values > 1e-12 * max(float(values.max(initial=0.0)), 1e-300)
+    own = ((centred @ (vectors[:, kept] / np.sqrt(values[kept]))) ** 2).sum(axis=1) + 1.0 / len(matrix)
+    mean = float(own.mean())
+    rows = np.argsort(-own, kind="stable")[:most]
+    return tuple(LeverageRow(int(row), float(own[row]), float(own[row]) / mean, float(margins[row])) for row in rows)

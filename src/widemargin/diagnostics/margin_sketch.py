@@ -50,7 +50,6 @@ class MarginSketch:
     ----------
     n_rows : int
         Rows with weight.
-    moments : _Moments
     squares : float
         Sum of the squared weights.
     minimum, largest : float

@@ -179,8 +179,6 @@ class _Problems(NamedTuple):
     radius : callable
         The radius from gaps in a sum of the scores, whose coefficients are given: 1 of the only score, or 1 of one
         class and -1 of another.
-    exact : bool
-    method : str
     """
 
     radius: Callable[[Floats, Floats], Floats]
@@ -285,12 +283,10 @@ def score_facts(
 
     Parameters
     ----------
-    facts : sequence of ScoreFact
     model : fitted classifier of two classes
     X : array-like of shape (n, d)
     y : array-like of shape (n,) or None
         Labels, for facts about margins.
-    positive : label
 
     Raises
     ------

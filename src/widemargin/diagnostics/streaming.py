@@ -258,7 +258,6 @@ def encode_block(
 
     Parameters
     ----------
-    block : AuditBlock
     baselines : names of those that the goal uses
     classes : (negative, positive), or all of several
     abstain : label, default=None

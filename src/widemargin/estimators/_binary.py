@@ -74,17 +74,17 @@ def checked_rows(
         words = "could not convert string to float" in str(error)
         if not words and (frame is None or "float() argument must be" not in str(error)):
             raise
-        names = [] if frame is None else [name for name in frame.columns if not _has_numbers(frame[name])]
+        # Objects are looked at one by one.
+        names = [] if frame is None else [
+            column.name for column in frame.iter_columns()
+            if not column.dtype.is_numeric()
+            and any(isinstance(value, str) or not np.isscalar(value) for value in column.drop_nulls())
+        ]  # fmt: skip
         where = f" (columns {shown(names)})" if names else ""
         raise DataError(
             f"X holds {'words' if words else 'values that are no numbers'}{where}: {error}. Make numbers of them "
             "first, say by OneHotEncoder in a ColumnTransformer."
         ) from None
-
-
-def _has_numbers(column: nw.Series[Any]) -> bool:
-    """Whether a column of a table is of numbers or missing values; objects are looked at one by one."""
-    return column.dtype.is_numeric() or not any(isinstance(v, str) or not np.isscalar(v) for v in column.drop_nulls())
 
 
 def checked_block(X: Features) -> Any:
@@ -149,8 +149,6 @@ def predicted_goal(
 
     Parameters
     ----------
-    goal : Goal
-    rows : Rows
     classes : (negative, positive), or all of several
         As `ordered_classes` gives them.
     predict : callable

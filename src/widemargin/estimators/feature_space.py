@@ -3,6 +3,11 @@
 Rate-constrained, margin and structural estimators share these spaces. A space says how checked rows become what the
 solvers work on, and turns the weights that they find into fitted attributes. Scores of new rows need the fitted
 attributes alone (`model_scores`).
+
+Random Fourier features (Rahimi and Recht 2007) approximate a Gaussian kernel to about `1 / sqrt(n_components)` in every
+entry, whatever the data. Nystroem's features (Williams and Seeger 2001) are exact on the landmarks drawn from the
+training rows, and elsewhere as good as the kernel matrix is of low rank: usually closer at the same number of features,
+for any positive semi-definite kernel, but the landmarks, rows of the training data, become part of the model.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +21,6 @@ from sklearn.utils import check_random_state
 
 from widemargin._typing import Floats, Ints, Matrix, Seed
 from widemargin.exceptions import CapabilityError
-from widemargin.kernels.feature_maps import make_feature_map
 from widemargin.kernels.functions import Kernel, check_precomputed, resolve_kernel, settled_kernel
 from widemargin.kernels.rows import MEGABYTE, KernelRows
 from widemargin.linalg.cholesky import KernelFeatures, kernel_features
@@ -24,9 +28,10 @@ from widemargin.linalg.gram import GramRows
 from widemargin.linalg.matrix_blocks import RowBlocks
 
 __all__ = [
-    "ColumnSpace", "FactorSpace", "FeatureMap", "GramSpace", "MappedSpace", "SpaceParameters", "make_space",
-    "model_scores", "n_features_of_model", "refuse_space", "stacked",
+    "ColumnSpace", "FactorSpace", "FeatureMap", "GramSpace", "MappedSpace", "SpaceParameters", "make_feature_map",
+    "make_space", "model_scores", "n_features_of_model", "refuse_space", "stacked",
 ]  # fmt: skip
+
 
 _OF_SPACES = ("coef_", "dual_coef_", "feature_map_", "gamma_", "support_", "support_vectors_")
 
@@ -372,3 +377,41 @@ def stacked(parts: Sequence[Matrix]) -> Matrix:
     if any(sp.issparse(part) for part in parts):
         return sp.csr_matrix(sp.vstack(parts, format="csr"))
     return np.concatenate([np.asarray(part) for part in parts])
+
+
+def make_feature_map(name: str, kernel: Kernel, n_components: int, *, seed: int, n_rows: int) -> Any:
+    """A transformer, not fitted yet.
+
+    Parameters
+    ----------
+    name : {"fourier", "nystroem"}
+    kernel : Kernel
+        "fourier" needs "rbf"; "nystroem" a named kernel that is not "precomputed".
+    n_components : int
+        Features. Doubling them halves the variance of "fourier", doubles memory and makes solvers four times slower.
+    seed : int
+    n_rows : int
+        Training rows; Nystroem takes at most as many landmarks.
+
+    Raises
+    ------
+    CapabilityError
+        If the map cannot do this kernel.
+    """
+    if name == "fourier":
+        if kernel.name != "rbf":
+            raise CapabilityError(f"feature_map='fourier' is for kernel='rbf', not {kernel.name!r}; use 'nystroem'.")
+        return RBFSampler(gamma=kernel.gamma, n_components=n_components, random_state=seed)
+    if name != "nystroem":
+        raise CapabilityError(f"feature_map={name!r} is unknown; use 'fourier' or 'nystroem'.")
+    if kernel.name in ("callable", "precomputed"):
+        raise CapabilityError(
+            f"feature_map='nystroem' needs a named kernel, not a {kernel.name} one; train it exactly: feature_map=None."
+        )
+    # scikit-learn refuses parameters that a kernel does not have.
+    settings = {
+        "linear": {},
+        "poly": {"gamma": kernel.gamma, "degree": kernel.degree, "coef0": kernel.coef0},
+        "sigmoid": {"gamma": kernel.gamma, "coef0": kernel.coef0},
+    }.get(kernel.name, {"gamma": kernel.gamma})
+    return Nystroem(kernel.name, n_components=min(n_components, n_rows), random_state=seed, **settings)

@@ -48,8 +48,6 @@ class Placed:
     X : the backend's matrix of shape (n, d), or a function that makes it
         Rows that are packed as bytes are seldom read as numbers, and to copy them takes longer than to pack them.
     square : the backend's vector of shape (n,), or None
-    packed : PackedRows or None
-    first : int
 
     Attributes
     ----------

@@ -22,7 +22,6 @@ class DeviceRows(KernelRows):
 
     Parameters
     ----------
-    kernel : Kernel
     X : array or CSR matrix of shape (n, d)
     cache_size : float, default=200
         Megabytes of kernel rows on the host. A device with memory of its own keeps as many as there is room for.

@@ -30,8 +30,8 @@ import scipy.sparse as sp
 from widemargin._numba import kernel
 from widemargin._typing import Floats, Index, Ints, Matrix, Reals
 from widemargin.exceptions import DataError, KernelError
+from widemargin.linalg.cholesky import asymmetry, turned_apart
 from widemargin.linalg.powers import LOG2_E, power_of_two
-from widemargin.linalg.symmetric import asymmetry, turned_apart
 
 __all__ = [
     "FEATURE_MAPS", "KERNELS", "Kernel", "KernelFunction", "Spectrum", "check_precomputed", "finish_gaussian",
@@ -42,7 +42,7 @@ KERNELS = ("linear", "poly", "rbf", "laplacian", "sigmoid", "precomputed")
 """The names."""
 
 FEATURE_MAPS = ("fourier", "nystroem")
-"""Of the explicit features that approximate a kernel (`kernels/feature_maps.py`)."""
+"""Of the explicit features that approximate a kernel (`make_feature_map`)."""
 
 KernelFunction: TypeAlias = Callable[[Any, Any], Any]
 """A user's kernel: `function(X, Y)` returns the values of all pairs of rows."""
@@ -121,12 +121,9 @@ def resolve_kernel(
 
     Parameters
     ----------
-    kernel : str or callable
     X : array or CSR matrix of shape (n, d)
     gamma : {"scale", "auto"} or float, default="scale"
         "scale": `1 / (d Var(X))`; "auto": `1 / d`.
-    degree : float, default=3
-    coef0 : float, default=0.0
     sample_weight : ndarray of shape (n,), optional
         Weights of the rows in the variance: a row of weight 2 counts as two.
 
@@ -234,7 +231,6 @@ class Spectrum(NamedTuple):
 
     Attributes
     ----------
-    least, largest : float
     n_rows : int
         Rows of the matrix.
     """

@@ -24,9 +24,9 @@ from widemargin.kernels.backend import (
 )
 from widemargin.kernels.functions import Kernel, check_precomputed
 from widemargin.kernels.spatial import Count, Tiles
+from widemargin.linalg.cholesky import mirror
 from widemargin.linalg.powers import NarrowRows
 from widemargin.linalg.products import add_rows
-from widemargin.linalg.symmetric import mirror
 
 __all__ = ["KernelRows"]
 
@@ -59,7 +59,6 @@ class KernelRows:
 
     Parameters
     ----------
-    kernel : Kernel
     X : array or CSR matrix of shape (n, d)
         With a precomputed kernel the matrix of shape (n, n).
     cache_size : float, default=200
@@ -75,7 +74,6 @@ class KernelRows:
     Attributes
     ----------
     n_rows : int
-    dtype : dtype
     evaluations : int
         Kernel values computed (or, precomputed ones, read) so far.
     hits, misses : int

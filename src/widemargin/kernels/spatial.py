@@ -29,7 +29,6 @@ class Tiles:
 
     Parameters
     ----------
-    kernel : Kernel
     X : ndarray of shape (n, d)
     count : Count
         Where evaluations are counted.

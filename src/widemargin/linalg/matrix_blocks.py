@@ -324,7 +324,6 @@ class _DenseRows(NamedTuple):
 
     Attributes
     ----------
-    block : _Block
     scale : ndarray of shape (n_b,)
         The weights.
     centre : ndarray of shape (d,) or None

@@ -29,7 +29,6 @@ class Weighed:
 
     Attributes
     ----------
-    value : float
     slopes : ndarray of shape (n,)
         q: how much each row counts. Of sum 1 where the risk grows by what all losses grow by.
     diagonal : ndarray of shape (n,)

@@ -245,7 +245,6 @@ def check_tree_arguments(schema: JSON, parts: Mapping[str, bytes], where: str) -
 
     Parameters
     ----------
-    schema : parsed `schema.json`
     parts : mapping of str to bytes
         The files of the archive.
     where : str

@@ -21,21 +21,9 @@ from sklearn.utils.validation import check_is_fitted
 from widemargin._typing import JSON
 from widemargin.exceptions import ModelFileError, ModelFileWarning
 from widemargin.persistence.array_check import check_arrays, check_tree_arguments
-from widemargin.persistence.container import (
-    INFO,
-    is_packed,
-    pack,
-    read_file,
-    unpack,
-    unpack_plain,
-    write_file,
-)
+from widemargin.persistence.container import INFO, is_packed, pack, read_file, unpack, unpack_plain, write_file
 from widemargin.persistence.goals_as_text import as_text, first_goal, from_text, mapped
-from widemargin.persistence.model_file_check import (
-    refused_nodes,
-    trusted_in,
-    with_class_names,
-)
+from widemargin.persistence.model_file_check import refused_nodes, trusted_in, with_class_names
 
 FORMAT = 1
 """Number of the format written; files of a higher one are refused by name."""

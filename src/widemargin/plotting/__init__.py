@@ -4,10 +4,8 @@ from typing import Any
 
 from widemargin._papers import moved_name
 from widemargin.plotting.convergence import ConvergenceDisplay
-from widemargin.plotting.hierarchy import HierarchyDisplay
-from widemargin.plotting.labels import LabelPairsDisplay
-from widemargin.plotting.margins import MarginDistributionDisplay
-from widemargin.plotting.risk_coverage import RiskCoverageDisplay
+from widemargin.plotting.labels import HierarchyDisplay, LabelPairsDisplay
+from widemargin.plotting.margins import MarginDistributionDisplay, RiskCoverageDisplay
 from widemargin.plotting.tradeoff import TradeoffDisplay
 
 __all__ = [

@@ -66,7 +66,6 @@ def legend(axes: "Axes", *, outside: bool, longest: int = 48) -> Any:
 
     Parameters
     ----------
-    axes : matplotlib Axes
     outside : bool
         Whether the figure is ours, with a layout that makes room.
     longest : int, default=48

@@ -48,8 +48,6 @@ class MarginPursuitProblem:
         Sum of the weights before they were made shares.
     lam : float
         >= 0.
-    loss : MarginLoss
-    fit_intercept : bool
     shared : dict, optional
         Cache of values that depend neither on y, lam nor the scale, for all problems made from this one.
     """

@@ -3,10 +3,9 @@
 Like `diagnostics`, it knows predictions, scores and stored paths, never an estimator.
 """
 
-from widemargin.report.bias_audit import bias_audit_page
-from widemargin.report.html_report import HtmlReport, html_report
+from widemargin.report.html_report import HtmlReport, bias_audit_page, html_report
+from widemargin.report.markup import HtmlPage
 from widemargin.report.model_card import bias_audit_card, goal_card
-from widemargin.report.page import HtmlPage
 from widemargin.report.sections import CARD
 
 __all__ = ["CARD", "HtmlPage", "HtmlReport", "bias_audit_card", "bias_audit_page", "goal_card", "html_report"]

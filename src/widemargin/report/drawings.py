@@ -88,7 +88,6 @@ def rates_by_group(
     ----------
     rows : sequence of (name, rate, lower, upper)
         None is not drawn.
-    unit : Unit
     text : str
         The description that screen readers speak.
     mark : float, default=None
@@ -125,7 +124,6 @@ def frontier(
 
     Parameters
     ----------
-    path : TradeoffPath
     chosen : int
         The point that is highlighted at first.
     trained : float or None

@@ -7,15 +7,14 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-from widemargin.diagnostics.risk_coverage import COVERAGES
+from widemargin.diagnostics.margins import COVERAGES
 from widemargin.goals.language.goal import Goal
 from widemargin.goals.measuring.goal_report import GoalReport, both_ways_round
 from widemargin.goals.measuring.group_table import HEADS, SHOWN_GROUPS, rates_of
 from widemargin.goals.measuring.missing_groups import ConstraintSpan
-from widemargin.report.content import Content, Margins
+from widemargin.report.content import Content, Margins, ShownRule, shown_rules
 from widemargin.report.drawings import error_by_coverage, interval_bar, margin_histogram, rates_by_group
 from widemargin.report.markup import Child, Html, element, joined, section, table, terms
-from widemargin.report.rules import ShownRule, shown_rules
 from widemargin.report.tradeoff import objective_word, price_sentence
 from widemargin.report.words import Unit, Words, capital, decimals, plain_number, shown, unit_of, unit_of_form
 

@@ -17,10 +17,9 @@ from widemargin.goals.language.goal import Goal
 from widemargin.goals.measuring.goal_report import ConstraintReport
 from widemargin.goals.measuring.rates_of_predictions import TOLERANCE
 from widemargin.goals.measuring.tradeoff_path import STRETCHES, Price, TradeoffPath
-from widemargin.report.content import Content
+from widemargin.report.content import Content, shown_rules
 from widemargin.report.drawings import frontier
 from widemargin.report.markup import Child, Html, element, embedded_json, section, table
-from widemargin.report.rules import shown_rules
 from widemargin.report.words import NONE, Unit, capital, decimals, plain_number, shown, unit_of, unit_of_form
 
 
@@ -34,7 +33,6 @@ class SweptRule:
 
     Attributes
     ----------
-    path : TradeoffPath
     entry : Constraint, Bundle or None
         The rule that was swept: that of the goal of training if it has one, else that of the goal of the report.
     trained : float or None
@@ -151,10 +149,6 @@ class RuleAlongPath(NamedTuple):
 
     Attributes
     ----------
-    label : str
-    unit : Unit
-    rate, bound : list of float or None
-    kept : list of bool
     sign : list of str
         "≥" or "≤".
     """

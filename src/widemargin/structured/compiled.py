@@ -348,7 +348,6 @@ def workspace(structure: Structure, n_rows: int = 1, seed: int = 0) -> Work:
 
     Parameters
     ----------
-    structure : Structure
     n_rows : int, default=1
         Most rows of an example (steps of a sequence).
     seed : int, default=0
@@ -389,7 +388,6 @@ class Desk:
 
     Parameters
     ----------
-    structure : Structure
     seed : int, default=0
         Of the random starts of the greedy search.
     """

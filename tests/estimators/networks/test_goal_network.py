@@ -13,8 +13,13 @@ torch = pytest.importorskip("torch")
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset  # noqa: E402
 
 from widemargin import External, audit, load_model, save_model  # noqa: E402
-from widemargin.estimators.networks.inputs import Inputs  # noqa: E402
-from widemargin.estimators.networks.lagrangian import RATES, Part, Pricing, ProxyLagrangian  # noqa: E402
+from widemargin.estimators.networks.lagrangian import (  # noqa: E402
+    RATES,
+    Inputs,
+    Part,
+    Pricing,
+    ProxyLagrangian,
+)
 from widemargin.exceptions import (  # noqa: E402
     DataError,
     GoalWarning,

@@ -16,7 +16,7 @@ from clusters import kill_a_worker
 from widemargin import External, RateConstrainedClassifier
 from widemargin.distributed import DaskMap, JoblibMap, SerialMap, labelled_parquet, labelled_rows
 from widemargin.estimators.rate_constrained import training
-from widemargin.estimators.rate_constrained.options import gathered
+from widemargin.estimators.rate_constrained.ramp_model import gathered
 from widemargin.exceptions import (
     CapabilityError,
     CheckpointError,

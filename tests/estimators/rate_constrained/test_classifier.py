@@ -21,7 +21,7 @@ from testing.contract import parametrize_with_fitting_checks
 from testing.sklearn_versions import routes_to_scores
 
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
-from widemargin.estimators.rate_constrained.options import gathered
+from widemargin.estimators.rate_constrained.ramp_model import gathered
 from widemargin.exceptions import (
     CapabilityError,
     DataError,

@@ -12,7 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from widemargin import External, RateConstrainedClassifier, RateConstrainedClassifierCV
 from widemargin.estimators.rate_constrained import folds as validation
-from widemargin.estimators.rate_constrained.options import gathered
+from widemargin.estimators.rate_constrained.ramp_model import gathered
 from widemargin.estimators.thresholds.scores import make_splits
 from widemargin.exceptions import (
     CapabilityError,

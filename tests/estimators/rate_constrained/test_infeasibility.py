@@ -10,8 +10,8 @@ import pytest
 
 from widemargin import RateConstrainedClassifier
 from widemargin.estimators.rate_constrained import training
-from widemargin.estimators.rate_constrained.options import gathered
 from widemargin.estimators.rate_constrained.outcome import Infeasibility
+from widemargin.estimators.rate_constrained.ramp_model import gathered
 from widemargin.exceptions import GoalWarning, InfeasibleGoalError
 from widemargin.goals import Goal, churn, error_rate, false_positive_rate, positive_rate, precision, recall
 from widemargin.persistence import load_model, save_model

@@ -14,7 +14,7 @@ from sklearn.svm import SVC
 from testing.contract import parametrize_with_fitting_checks
 
 from widemargin import External, RateConstrainedClassifier, audit
-from widemargin.estimators.rate_constrained.options import gathered
+from widemargin.estimators.rate_constrained.ramp_model import gathered
 from widemargin.exceptions import CapabilityError, GoalWarning, KernelError
 from widemargin.goals import Goal, Population, churn, col, error_rate, positive_rate, recall
 from widemargin.persistence import load_model, save_model

@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from widemargin import RateConstrainedClassifier, load_model, save_model
 from widemargin.estimators.rate_constrained import proof as validation
-from widemargin.estimators.rate_constrained.options import gathered
+from widemargin.estimators.rate_constrained.ramp_model import gathered
 from widemargin.estimators.thresholds.scores import split_rows
 from widemargin.exceptions import CapabilityError, DataError, GoalWarning, InfeasibleGoalError
 from widemargin.rows import External

@@ -12,7 +12,7 @@ from testing.goal_tables import drawn_table
 
 from widemargin import External, RateConstrainedClassifier, tradeoff_path
 from widemargin.estimators.rate_constrained import tradeoff_sweep as warm_path
-from widemargin.estimators.rate_constrained.options import gathered
+from widemargin.estimators.rate_constrained.ramp_model import gathered
 from widemargin.exceptions import CapabilityError, DataError, GoalError, GoalWarning, MarginConvergenceWarning
 from widemargin.goals import Goal, Population, churn, col, demographic_parity, error_rate, positive_rate, recall
 

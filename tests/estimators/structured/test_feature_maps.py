@@ -16,7 +16,7 @@ from widemargin import (
     save_model,
     structural_search,
 )
-from widemargin.kernels.feature_maps import make_feature_map
+from widemargin.estimators.feature_space import make_feature_map
 from widemargin.kernels.functions import Kernel
 
 FEW = {"n_components": 60, "gamma": 1.0}

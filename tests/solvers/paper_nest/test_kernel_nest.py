@@ -13,11 +13,10 @@ from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import MEGABYTE, KernelRows
 from widemargin.linalg.gram import GramRows
 from widemargin.solvers.base import Status
-from widemargin.solvers.paper_nest import cutting_plane, kernel_ascent
+from widemargin.solvers.paper_nest import cutting_plane, sdca
 from widemargin.solvers.paper_nest import weighted_hinges as hinges
 from widemargin.solvers.paper_nest.bias_search import BiasSearch
-from widemargin.solvers.paper_nest.kernel_ascent import KernelAscent, ascent_for
-from widemargin.solvers.paper_nest.sdca import Ascent, DualRows
+from widemargin.solvers.paper_nest.sdca import Ascent, DualRows, KernelAscent, ascent_for
 
 RBF = Kernel("rbf", 0.5)
 
@@ -113,9 +112,9 @@ def test_compiled_loops_equal_the_plain_python():
         for _ in range(5):
             rows = order.permutation(n)
             dual = DualRows(plus, minus, 2.0 * np.diagonal(K), xi, rest, delay)
-            told.append(choose(kernel_ascent.pick_moving)(rows, dual, 7, s, 0.1))
+            told.append(choose(sdca.pick_moving)(rows, dual, 7, s, 0.1))
             moving = rows[: told[-1][1]]
-            choose(kernel_ascent.ascend_kernel)(K, moving, moving, dual, c, s, 0.1, 2.0)
+            choose(sdca.ascend_kernel)(K, moving, moving, dual, c, s, 0.1, 2.0)
         np.testing.assert_allclose(s, K @ c, atol=1e-12)
         np.testing.assert_allclose(c, -2.0 * xi, atol=1e-12)
         results.append((told, rest, delay, xi))

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from widemargin.solvers.paper_nest import kernel_ascent, sdca
+from widemargin.solvers.paper_nest import sdca
 from widemargin.solvers.paper_nest import weighted_hinges as hinges
 
 quarters = st.integers(-8, 8).map(lambda k: k / 4.0)  # scores that fall on the kinks -1/2 and 1/2, exactly
@@ -76,14 +76,14 @@ def test_rows_that_move_come_first_and_the_others_rest():
     plus, minus, norms2, xi = np.full(6, 2.0), np.full(6, 1.0), np.full(6, 4.0), np.full(6, 1.0)
     s = np.array([0.25, 1.0, -0.25, 9.0, -1.0, 9.0])
     dual = sdca.DualRows(plus, minus, 0.5 * norms2, xi, rest, delay)
-    assert kernel_ascent.pick_moving(rows, dual, 5, s, 0.0) == (4, 2)
+    assert sdca.pick_moving(rows, dual, 5, s, 0.0) == (4, 2)
     assert rows[:2].tolist() == [4, 1]
     assert sorted(rows) == list(range(6))
     np.testing.assert_array_equal(rest, [5, 0, 3, 1, 0, 0])  # 2 * 3 + 1 is cut to 5
     np.testing.assert_array_equal(delay, [5, 0, 3, 7, 0, 1])
     rows, rest, delay = np.arange(6), np.zeros(6, np.uint8), np.zeros(6, np.uint8)
     s = np.full(6, 0.75)  # the bias makes 1/4 of it
-    assert kernel_ascent.pick_moving(rows, dual._replace(rest=rest, delay=delay), 5, s, 0.5) == (6, 0)
+    assert sdca.pick_moving(rows, dual._replace(rest=rest, delay=delay), 5, s, 0.5) == (6, 0)
 
 
 @pytest.mark.parametrize("scale", [0.5, 4.0])
@@ -102,7 +102,7 @@ def test_steps_on_kernel_rows_keep_the_scores(scale):
         expected[i] = sdca.coordinate_step(z, expected[i], 2.0, 1.0, K[i, i] * scale)
     held = K[rows[::-1]]  # in another order: `slot` says where
     dual = sdca.DualRows(plus, minus, scale * np.diag(K), xi, np.zeros(6, np.uint8), np.zeros(6, np.uint8))
-    kernel_ascent.ascend_kernel(held, np.array([2, 1, 0]), rows, dual, c, s, 0.25, scale)
+    sdca.ascend_kernel(held, np.array([2, 1, 0]), rows, dual, c, s, 0.25, scale)
     np.testing.assert_allclose(xi, expected, atol=1e-12)
     np.testing.assert_allclose(c, -scale * xi, atol=1e-12)
     np.testing.assert_allclose(s, K @ c, atol=1e-10)

@@ -56,7 +56,6 @@ def read_goals_file(path: Path, *, allow_code: bool = False, allow_outside: Sequ
 
     Parameters
     ----------
-    path : Path
     allow_code : bool, default=False
         Whether baselines may be functions, which run code.
     allow_outside : sequence of Path, default=()
@@ -200,7 +199,6 @@ def _goal_faults(text: str, first: GoalParseError, most: int = 20) -> list[GoalP
 
     Parameters
     ----------
-    text : str
     first : GoalParseError
         What `Goal.parse(text)` raised.
     most : int, default=20

@@ -22,7 +22,6 @@ def contradictions(
 
     Parameters
     ----------
-    goals : GoalsFile
     tables : mapping of str to object
         The content of the file.
     spoilt : collection of str

@@ -64,7 +64,6 @@ def split_rows(
 
     Parameters
     ----------
-    table : pyarrow.Table
     split : Split or None
         The column that says which rows are held out.
     where : str
@@ -73,7 +72,6 @@ def split_rows(
         The share of the rows that is held out at random (always the same rows) where there is no such column.
     needed : str, default=None
         A column; rows without a value in it are left out. Which rows are held out does not depend on it.
-    wanted : collection of str
     cure : str
         The end of the message where a part has no rows.
 

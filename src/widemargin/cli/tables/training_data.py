@@ -130,8 +130,6 @@ def external_rows(goals: GoalsFile, *wanted: Goal | None, words: Collection[str]
 
     Parameters
     ----------
-    goals : GoalsFile
-    *wanted : Goal or None
     words : collection of str
         Columns of CSV files that are text, beside `data.words`.
 

@@ -54,7 +54,6 @@ def impact_ranges(
     ----------
     selected, passed_over : ndarray of int, shape (n_groups,)
         People whose group is known.
-    unknown : sequence of Unknown
     counted : ndarray of bool, shape (n_groups,)
         Groups that have a ratio and count for the highest rate; unknown people may belong to the others, too.
 

@@ -35,13 +35,7 @@ from widemargin.solvers.kernel_svm.stopping import HoldOutOptions
 
 
 class Split(NamedTuple):
-    """A binary problem: the rows of class `positive` against those of `negative` (None: all the others).
-
-    Attributes
-    ----------
-    positive : int
-    negative : int or None
-    """
+    """A binary problem: the rows of class `positive` against those of `negative` (None: all the others)."""
 
     positive: int
     negative: int | None
@@ -53,12 +47,10 @@ class Training:
 
     Attributes
     ----------
-    rows : KernelRows
     codes : ndarray of int, shape (n,)
         Class of each row.
     upper : ndarray of shape (n,)
         C times the weights; 0 for rows that are held out.
-    n_columns : int
     spatial : bool
         Whether the rows can be put in spatial order.
     positive : bool
@@ -88,11 +80,8 @@ class Solved:
 
     Attributes
     ----------
-    split : Split
     index : ndarray of int64, shape (m,)
         The rows of the problem, as numbers of training rows.
-    result : KernelResult
-    chosen : Chosen
     capacity : int
         Kernel rows that the cache held.
     """

@@ -202,7 +202,6 @@ def fit_calibrators(method: str, parts: Sequence[Split], scores: Floats, codes: 
     Parameters
     ----------
     method : {"sigmoid", "isotonic"}
-    parts : sequence of Split
     scores : ndarray of shape (n, n_problems)
         Of rows that training did not see.
     codes : ndarray of int, shape (n,)
@@ -277,7 +276,6 @@ def coupled(pairs: Floats, parts: Sequence[Split]) -> Floats:
     ----------
     pairs : ndarray of shape (p, k (k - 1) / 2)
         Probabilities of the first class of each pair.
-    parts : sequence of Split
 
     Returns
     -------

@@ -97,8 +97,6 @@ def choose(
         Whose own labels, risk and loss do not count.
     signs : sequence of ndarray of shape (n,)
         The labels; of several classes those of each against the rest.
-    budget : Budget
-    max_iter : int
     seed : int
         Of the folds.
     """

@@ -16,8 +16,15 @@ from widemargin._typing import Bools, Column, Features, Floats, Index, Ints, Tab
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import asked_rows
 from widemargin.estimators._options import Checked, SolverOptions, budget_of, cause_of, interrupted, parameters
-from widemargin.estimators.networks.inputs import Inputs
-from widemargin.estimators.networks.lagrangian import Part, Pricing, ProxyLagrangian, excesses, reproducible, scores_of
+from widemargin.estimators.networks.lagrangian import (
+    Inputs,
+    Part,
+    Pricing,
+    ProxyLagrangian,
+    excesses,
+    reproducible,
+    scores_of,
+)
 from widemargin.estimators.thresholds.groups import group_numbers
 from widemargin.estimators.thresholds.guarantee import refusal_text
 from widemargin.estimators.thresholds.rule import JudgedRule, Rule, judged_rule

@@ -36,8 +36,7 @@ from widemargin.goals.language.goal import Goal
 from widemargin.goals.measuring.counting import CountedRows, columns_used
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.losses.ramp import ramp
-from widemargin.problems.nearest_rows import nearest_rows
-from widemargin.problems.rate_constrained import RateConstrainedProblem, build_problem
+from widemargin.problems.rate_constrained import RateConstrainedProblem, build_problem, nearest_rows
 from widemargin.rows import Rows
 from widemargin.solvers.base import Budget
 from widemargin.solvers.convex.checkpoints import Remembered
@@ -163,7 +162,6 @@ class BlockTraining:
         Training rows.
     external : mapping of str to Rows
         External data sets, kept in this process, also where they are Dask collections.
-    goal : Goal
 
     Attributes
     ----------

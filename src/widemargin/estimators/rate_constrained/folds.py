@@ -60,7 +60,6 @@ class FoldMeasure(NamedTuple):
     slack_variance : ndarray of shape (n_sources, m)
     met : bool
         Whether the goal was met on the fold's training rows.
-    seconds : float
     """
 
     objective: float
@@ -83,7 +82,6 @@ class ValidationRows:
     ----------
     plain : RateConstrainedClassifier
         Not fitted; it has checked the rows and remembers their classes and features.
-    goal : Goal
     rows : CheckedRows
         What it has checked.
 
@@ -201,7 +199,6 @@ def fold_measures(
         Ordered by C, then by steps.
     plain : RateConstrainedClassifier
         Its parameters but C and `max_steps` are those of all settings.
-    budget : Budget
     """
     tied, matrices = training
     n, weight = tied.sources[0].n_rows, tied.sources[0].weight
@@ -243,7 +240,6 @@ def choose_setting(
         Simplest first.
     done : sequence of sequence of FoldMeasure
         For each fold (at least one) the measures of all settings.
-    rule : str
     """
     by_setting = list(zip(*done, strict=True))
     objective = np.array([[fold.objective for fold in folds] for folds in by_setting])
@@ -285,7 +281,6 @@ class Admissible:
 
     Attributes
     ----------
-    index : int
     admissible : ndarray of bool, shape (K,)
         Candidates whose violations are within noise, and that met the goal on the training rows of every fold.
     excess : ndarray of shape (K,)

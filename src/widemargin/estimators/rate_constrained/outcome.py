@@ -152,7 +152,6 @@ def find_out(
 
     Parameters
     ----------
-    trained : Trained
     report : GoalReport
         Of the model, on the training rows.
     enforce : {"deterministic", "randomized"}

@@ -55,7 +55,6 @@ class Validated:
         Its bias is at the threshold.
     met : bool
         Whether the goal is proved.
-    guarantee : str or None
     refusal : str
         Why nothing is proved; empty where it is.
     """
@@ -112,7 +111,6 @@ def train_validated(
     ----------
     rows, aside : TiedRows
         The goal on the training rows and on the validation rows.
-    confidence : float
     space, plan, start
         As `train` takes them.
     budget : Budget

@@ -91,7 +91,6 @@ class GoalSeries:
     plan : Plan
         Of a start from nothing, which the first goal gets, and as a second opinion every goal that ends unlike its
         neighbour, met after one that was not, or not met after one that was.
-    budget : Budget
     most : int, default=4
         Most steps of majorisation from a neighbour's solution, the last one included. Two were measured to be enough
         between close neighbours; more follow a goal that lies farther off, and cost as much each.
@@ -182,11 +181,8 @@ class Sweep(PathPoints):
 
     Parameters
     ----------
-    classifier : RateConstrainedClassifier
     training : Rows
         With the external data sets, which are part of the training data also where held-out rates are measured.
-    held : Rows or None
-    goals : sequence of Goal
     levels : ndarray of shape (K,)
     place : int or None
         Number of the swept constraint in each goal; None where no single one is.
@@ -389,7 +385,6 @@ def restored(
         With what all models of the path have in common.
     path : TradeoffPath
         With a model, or its numbers (`model_from_numbers`), for each point.
-    number : int
     space : ColumnSpace
         With its features made.
     matrices : sequence of matrices

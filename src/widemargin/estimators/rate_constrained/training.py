@@ -22,8 +22,7 @@ from widemargin.estimators.feature_space import ColumnSpace, GramSpace
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.bind import TiedGoal
 from widemargin.linalg.matrix_blocks import RowBlocks
-from widemargin.problems.nearest_rows import nearest_rows
-from widemargin.problems.rate_constrained import RateConstrainedProblem, build_problem
+from widemargin.problems.rate_constrained import RateConstrainedProblem, build_problem, nearest_rows
 from widemargin.rows import Rows, take
 from widemargin.solvers.base import Budget, Status
 from widemargin.solvers.convex.convex_step import ConvexStep, KernelStep
@@ -90,12 +89,10 @@ class Plan:
     ----------
     lam : float
         Weight of the regulariser, `2 / (n C)`.
-    fit_intercept : bool
     enforce : {"deterministic", "randomized"}
         Whose rates have to meet the bounds on the training rows.
     solver : str
         Name of the convex solver.
-    steps : MajorizeOptions
     """
 
     lam: float
@@ -115,8 +112,6 @@ class Trained:
         The best model.
     pool : Pool
         All models that were visited, and what the search took.
-    problem : RateConstrainedProblem
-    status : Status
     solvers : tuple of str
         The convex solvers that were used.
     diagnosis : Diagnosis or None
@@ -155,11 +150,8 @@ def train(
 
     Parameters
     ----------
-    rows : TiedRows
     space : ColumnSpace
         What the model is linear in.
-    plan : Plan
-    budget : Budget
     start : (w, b), optional
         First point of the search; it stays a candidate.
     others : iterable of (w, b)
@@ -266,10 +258,6 @@ class Deterministic(_Rates):
     """0/1 rates, with the exact best threshold where there is an intercept to move, and exact moves by them.
 
     Over rows in blocks the moves look at the rows nearest to the boundary, and what comes of them is judged by all.
-
-    Parameters
-    ----------
-    problem : RateConstrainedProblem
     """
 
     def __init__(self, problem: RateConstrainedProblem) -> None:

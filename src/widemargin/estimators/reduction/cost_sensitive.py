@@ -256,14 +256,12 @@ class CrossFitter:
 
     Attributes
     ----------
-    learner : CostLearner
     X : sequence of array, CSR matrix or data frame
         For each source.
     mass : sequence of ndarray of shape (n_s,)
         Weights of the rows.
     fold : sequence of ndarray of int64, shape (n_s,)
         The part of each row.
-    n_folds : int
     n_jobs : int or None
         Parts at a time, in processes.
     both : bool, default=False

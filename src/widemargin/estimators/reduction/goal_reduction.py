@@ -16,13 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from widemargin._typing import Column, Features, Floats, Ints, Table
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._options import Checked, budget_of, cause_of, interrupted, parameters
-from widemargin.estimators.reduction.cost_sensitive import (
-    AveragedScorer,
-    CostLearner,
-    CrossFitter,
-    last_step,
-    prepared,
-)
+from widemargin.estimators.reduction.cost_sensitive import AveragedScorer, CostLearner, CrossFitter, last_step, prepared
 from widemargin.estimators.reduction.one_run import (
     BoostingLearner,
     continued_fitter,

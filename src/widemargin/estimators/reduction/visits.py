@@ -110,14 +110,10 @@ class Visits:
 
     Attributes
     ----------
-    tied : TiedGoal
-    fitter : CrossFitter
     group : sequence of ndarray of int64, shape (n_s,)
         The group of each row that has thresholds of its own.
-    n_groups : int
     most : int
         Most visits.
-    options : ReductionOptions
     cost : list of list of ndarray
         What each model was fitted to, for each source.
     scores : list of list of ndarray

@@ -85,8 +85,6 @@ def choose(
 
     Parameters
     ----------
-    model : MultiLabelSVC, HierarchicalSVC, ChainSVC or MulticlassSVC
-    C, offset : float or "auto"
     structure : StructuredModel
         Its model, which refuses examples that do not fit.
     X, y, sample_weight

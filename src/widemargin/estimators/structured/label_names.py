@@ -173,7 +173,6 @@ def precision_at(y: ArrayLike, scores: Floats, most: int, sample_weight: ArrayLi
     y : array-like or sparse matrix of shape (n, k)
         0 or 1.
     scores : ndarray of shape (n, k)
-    most : int
     sample_weight : array-like of shape (n,), default=None
     """
     best = np.argsort(-scores, axis=1, kind="stable")[:, :most]

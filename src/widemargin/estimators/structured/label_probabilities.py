@@ -198,7 +198,6 @@ class _Ridge(NamedTuple):
 
     Attributes
     ----------
-    gamma : float
     basis : ndarray of shape (m, r)
         The directions, as combinations of landmarks (in increasing order of their rows).
     mean : ndarray of shape (m,)

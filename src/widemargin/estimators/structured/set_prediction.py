@@ -88,7 +88,15 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None: give labels.")
         try:
-            given, model, Y, missing = self._read_labels(y)
+            given = read_label_sets(y, self._known_names())
+            model = self._model(y if hasattr(y, "columns") else given.sets)
+            Y = self._complete(given, model)
+            missing = np.zeros(Y.shape, dtype=bool) if given.missing is None else given.missing
+            if missing.any() and Y[~missing].all():
+                raise DataError(
+                    "no label of y is 0: -1 and NaN say that nobody has looked, and all that were looked at are there. "
+                    "Give 0 for a label that is absent."
+                )
             check_lengths(X, Y)
         except Exception:  # as where rows are refused, an earlier fit stays as it is
             checked_rows(clone(self), X)  # what is wrong with the rows is said first
@@ -132,19 +140,6 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
                 if example_jaccard(marked[weight > 0.0], likely) > chosen.score:
                     self.decode_ = "expected"
         return self
-
-    def _read_labels(self, y: Features) -> tuple[GivenSets, LabelSetModel, Ints, Bools]:
-        """Labels as they are given, the model that they fit, label sets that are complete, and what was missing."""
-        given = read_label_sets(y, self._known_names())
-        model = self._model(y if hasattr(y, "columns") else given.sets)
-        Y = self._complete(given, model)
-        missing = np.zeros(Y.shape, dtype=bool) if given.missing is None else given.missing
-        if missing.any() and Y[~missing].all():
-            raise DataError(
-                "no label of y is 0: -1 and NaN say that nobody has looked, and all that were looked at are there. "
-                "Give 0 for a label that is absent."
-            )
-        return given, model, Y, missing
 
     def _known_names(self) -> Sequence[Any] | None:
         """The names that labels may have, in their order; None where the training rows say it."""

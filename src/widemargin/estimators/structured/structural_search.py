@@ -43,8 +43,6 @@ class StructuralCell(NamedTuple):
 
     Attributes
     ----------
-    rescaling : str
-    C : float
     max_iter : int or None
         Passes, where they were tried too.
     offset : float or None
@@ -414,7 +412,6 @@ def _offsets(scores: Floats, within: float = 1.0) -> list[tuple[int, float, floa
     Parameters
     ----------
     scores : ndarray of shape (folds, offsets, 1 or 2)
-    within : float
     """
     mean, folds = scores.mean(axis=0), scores.shape[0]
     error = scores[:, :, 0].std(axis=0, ddof=1) / math.sqrt(folds) if folds > 1 else np.full(mean.shape[0], math.nan)

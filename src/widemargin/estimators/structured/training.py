@@ -186,7 +186,6 @@ class Chosen(NamedTuple):
 
     Attributes
     ----------
-    C, offset : float
     gamma : float or str
         Width of the kernel.
     seconds : float

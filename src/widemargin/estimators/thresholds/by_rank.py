@@ -68,7 +68,6 @@ class Ranks(NamedTuple):
 
     Attributes
     ----------
-    windows : list
     label : int
         Whose rows are counted: 1 or -1, those of that label; 0, all of a population.
     risk : float
@@ -121,8 +120,6 @@ def chosen_ranks(
         The same rows with scores by the fitted scorer itself, which say how many rows share a score.
     proving : ScoredRows
         The rows for the proof: only their numbers by population and label are looked at.
-    groups : sequence of Population
-    delta : float
     search : callable
         The best thresholds on `ordering`, with bounds tightened by given margins.
     """

@@ -127,11 +127,9 @@ def best_offset_rule(
 
     Parameters
     ----------
-    tied : TiedGoal
     scores : sequence of ndarray of shape (n_s, K)
         For each source that was given.
     group : sequence of ndarray of int64, shape (n_s,)
-    n_groups : int
     margins : ndarray of shape (m,)
         Tighten the bounds by this much, in units of `tied.bound`.
     options : OffsetOptions

@@ -24,7 +24,6 @@ def choose_threshold(tied: TiedGoal, scores: Sequence[Floats], natural: float, m
 
     Parameters
     ----------
-    tied : TiedGoal
     scores : sequence of ndarray of shape (n_s,)
         For each source; larger means rather positive.
     natural : float
@@ -327,10 +326,8 @@ def best_rule(
 
     Parameters
     ----------
-    tied : TiedGoal
     scores, group : sequence of ndarray of shape (n_s,)
         For each source: scores, of which larger ones are rather positive, and numbers of groups.
-    n_groups : int
     natural : float
         The scorer's own threshold, which is taken where it decides as the best one does.
     margins : ndarray of shape (m,)
@@ -405,7 +402,6 @@ class JudgedRule(Generic[AnyRule]):
 
     Attributes
     ----------
-    rule : Rule or OffsetRule
     objective : float
         Of the goal, up to a constant of the data.
     violation : float

@@ -16,10 +16,8 @@ class ScoredRows(NamedTuple):
 
     Attributes
     ----------
-    tied : TiedGoal
     scores, group : list of ndarray of shape (n_s,)
         For each source, larger scores being rather positive; of several classes one for each, shape (n_s, K).
-    n_groups : int
     natural : float
         The scorer's own threshold.
     """

@@ -19,18 +19,12 @@ from widemargin._typing import Classifier, Column, Features, Floats, Ints, Signs
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import as_goal, asked_rows
 from widemargin.estimators._options import parameters
-from widemargin.estimators._prove import Provable
 from widemargin.estimators.thresholds.class_offsets import OffsetRule, class_scores
 from widemargin.estimators.thresholds.groups import find_groups, group_numbers
+from widemargin.estimators.thresholds.guarantee import Provable
 from widemargin.estimators.thresholds.rule import Rule
 from widemargin.estimators.thresholds.scores import raw_scores, row_wise
-from widemargin.exceptions import (
-    DataError,
-    DoubtfulModelWarning,
-    GoalWarning,
-    InfeasibleGoalError,
-    warn,
-)
+from widemargin.exceptions import DataError, DoubtfulModelWarning, GoalWarning, InfeasibleGoalError, warn
 from widemargin.goals import Goal, Population
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.labels import ordered_classes, plain_labels
@@ -154,7 +148,6 @@ class ThresholdedModel(Provable, ClassifierMixin, MetaEstimatorMixin, BaseEstima
 
         Parameters
         ----------
-        rows : Rows
         said : callable, optional
             For a model that abstains: the decisions on the rows of a source, if all were decided.
         """

@@ -235,7 +235,6 @@ class ClassPair:
 
     Parameters
     ----------
-    classes : sequence of labels or None
     pos_label : label or None
         None: the second of two `classes`.
     goal : Goal or None

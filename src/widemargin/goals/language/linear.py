@@ -74,7 +74,6 @@ class Metric:
 
     Attributes
     ----------
-    name : str
     alpha : tuple of When
         Rows whose *positive* prediction counts.
     beta : tuple of When

@@ -80,7 +80,6 @@ def tallies(tied: TiedGoal, positive: Predictions) -> Callable[[TiedConstraint],
 
     Parameters
     ----------
-    tied : TiedGoal
     positive : sequence of ndarray
         0/1 predictions for each source, or the numbers of the predicted classes.
     """

@@ -211,7 +211,6 @@ class Counted(NamedTuple):
 
     Attributes
     ----------
-    source : Source
     positive : ndarray of bool, shape (n_entries,)
         Of several classes the number of the predicted one.
     ramp : ndarray of shape (n_entries,) or None
@@ -288,7 +287,6 @@ class CountedRows:
 
         Parameters
         ----------
-        source : Source
         of_kind : ndarray of int32
             A number for each entry of `counted()`; kinds that differ in nothing but their weight or prediction have the
             same.

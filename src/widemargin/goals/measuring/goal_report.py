@@ -22,11 +22,7 @@ from widemargin._text import (
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.tied_goal import Dropped, dropped_texts
 from widemargin.goals.measuring.group_table import GroupRow, group_cells, group_lines, left_out_groups
-from widemargin.goals.measuring.intervals import (
-    Interval,
-    NewRows,
-    simultaneous_confidence,
-)
+from widemargin.goals.measuring.intervals import Interval, NewRows, simultaneous_confidence
 from widemargin.goals.measuring.missing_groups import MissingGroups
 from widemargin.goals.measuring.rates_of_predictions import TOLERANCE
 
@@ -425,7 +421,6 @@ def worst_pairs(items: Sequence[ConstraintReport], *, most: int = 3) -> tuple[di
 
     Parameters
     ----------
-    items : sequence of ConstraintReport
     most : int, default=3
         Pairs of a bundle.
 

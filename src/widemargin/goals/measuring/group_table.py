@@ -42,7 +42,6 @@ class GroupRow:
 
     Attributes
     ----------
-    name : str
     n_rows : int
         Rows of weight > 0.
     positive_rate : GroupRate
@@ -88,7 +87,6 @@ def group_table(tied: TiedGoal, mass: Floats, confidence: float | None, *, most:
 
     Parameters
     ----------
-    tied : TiedGoal
     mass : ndarray of shape (k,)
         Weight that is predicted positive, by cell.
     confidence : float or None

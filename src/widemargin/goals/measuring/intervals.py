@@ -25,10 +25,7 @@ from widemargin.exceptions import DataError
 from widemargin.goals.binding.tied_goal import Predictions, TiedConstraint, TiedGoal
 from widemargin.goals.language.linear import Linear, Ratio
 from widemargin.goals.measuring.bootstrap import slack_replicates, tallies
-from widemargin.goals.measuring.rates_of_predictions import (
-    Measured,
-    ratio_value,
-)
+from widemargin.goals.measuring.rates_of_predictions import Measured, ratio_value
 
 
 @dataclass(frozen=True)
@@ -100,7 +97,6 @@ def slack_intervals(
 
     Parameters
     ----------
-    tied : TiedGoal
     positive : sequence of ndarray of shape (n_s,)
         For each source, 1 or True where a row is predicted positive.
     measured : Measured, optional
@@ -298,7 +294,6 @@ def objective_influence(tied: TiedGoal, positive: Predictions) -> Influence:
 
     Parameters
     ----------
-    tied : TiedGoal
     positive : sequence of ndarray of shape (n_s,)
         For each source, 1 or True where a row is predicted positive, or the probability of it.
 

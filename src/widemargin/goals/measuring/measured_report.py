@@ -14,12 +14,7 @@ from widemargin.goals.language.bundles import Bundle
 from widemargin.goals.language.linear import ScoreFact
 from widemargin.goals.measuring.goal_report import ConstraintReport, GoalReport, PlainLabel, Verdict, check_decide
 from widemargin.goals.measuring.group_table import group_table
-from widemargin.goals.measuring.intervals import (
-    Interval,
-    NewRows,
-    on_new_rows,
-    slack_intervals,
-)
+from widemargin.goals.measuring.intervals import Interval, NewRows, on_new_rows, slack_intervals
 from widemargin.goals.measuring.rates_of_predictions import TOLERANCE, Measured, finite
 
 FEW_ROWS = 30
@@ -35,7 +30,6 @@ def verdict_of(slack: float | None, met: bool, interval: Interval | None, *, wit
         None: undefined.
     met : bool
         By the estimate.
-    interval : Interval or None
     with_intervals : bool
         Whether intervals were asked for; then a missing one leaves the constraint undecided.
     """
@@ -73,10 +67,8 @@ def make_report(
 
     Parameters
     ----------
-    tied : TiedGoal
     positive : sequence of ndarray of shape (n_s,)
         0/1 predictions for each source.
-    positive_class : label
     data_name : str
         What the rows are called in the first line.
     ramp : sequence of ndarray of shape (n_s,), optional

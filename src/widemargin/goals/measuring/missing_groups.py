@@ -151,7 +151,6 @@ class _Alike(NamedTuple):
     ----------
     above, below : ndarray of shape (ways, r)
         What one of them adds to the numerators and the denominators of r rates.
-    n_rows : int
     """
 
     above: Floats
@@ -171,7 +170,6 @@ def missing_groups(tied: TiedGoal, sources: Sequence[Source], positive: Sequence
 
     Parameters
     ----------
-    tied : TiedGoal
     sources : sequence of Source
         Those it was tied to; counted rows, in which a column has few values.
     positive : sequence of ndarray of bool, shape (n_s,)
@@ -337,7 +335,6 @@ class _Spans(NamedTuple):
 
     Attributes
     ----------
-    table : RateTable
     fixed : _Sums
         What the rows of known groups add to each rate.
     groups : list of _Alike

@@ -34,7 +34,6 @@ class Measures:
 
     Attributes
     ----------
-    n_rows : int
     objective, ramp_objective : ndarray of shape (K,)
         For the 0/1 predictions and for the randomised classifier.
     reached : ndarray of shape (K,)
@@ -91,7 +90,6 @@ class MeasureLog:
 
     Parameters
     ----------
-    n_rows : int
     with_errors : bool
         Whether standard errors are wanted, for rows that the models were not fitted to.
     """
@@ -119,7 +117,6 @@ class MeasureLog:
 
         Parameters
         ----------
-        tied : TiedGoal
         positive, soft : sequence of ndarray of shape (n_s,)
             For each source, whether each row is predicted positive, and the probability of it by the ramp.
         keys : sequence of Constraint

@@ -51,14 +51,10 @@ class _Pass(NamedTuple):
     ----------
     serial : str
         Name of the outer iteration, by which a block knows notes of an earlier one.
-    variant : Variant
     begin : BlockedPoint
         Where the outer iteration began.
-    options : SystemOptions
-    iterative : bool
     journal : tuple of _Call
         Calls of this outer iteration so far that leave notes.
-    call : _Call
     """
 
     serial: str
@@ -78,11 +74,8 @@ class BlockPasses:
     sub : ConstrainedHinge
         Its rows are in blocks.
     w : ndarray of shape (d,)
-    b : float
     warm : bool
         Whether the shares start at the sides that the scores of (w, b) are on, or at zero.
-    options : SystemOptions
-    iterative : bool
     """
 
     def __init__(

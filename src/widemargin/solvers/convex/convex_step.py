@@ -100,8 +100,6 @@ class ConvexStep:
     ----------
     name : str
         One of `SOLVERS`.
-    n_features : int
-    options : StepOptions
 
     Attributes
     ----------
@@ -204,8 +202,6 @@ class KernelStep(ConvexStep):
     Parameters
     ----------
     name : {"auto", "newton", "cutting-plane"}
-    rows : GramRows
-    options : StepOptions
 
     Raises
     ------
@@ -238,9 +234,6 @@ class BlockStep(ConvexStep):
     Parameters
     ----------
     name : {"auto", "newton", "bundle"}
-    rows : BlockedRows
-    n_constraints : int
-    options : StepOptions
     """
 
     def __init__(self, name: str, rows: BlockedRows, n_constraints: int, options: StepOptions = StepOptions()) -> None:

@@ -91,7 +91,6 @@ def solve(
         Upper end of the multipliers, the weight of the exact penalty; finite.
     max_iter : int, default=1000
         Most looks.
-    options : LevelOptions
     budget : Budget, optional
         Told after every look.
 
@@ -261,13 +260,10 @@ class Master:
 
     Parameters
     ----------
-    cuts : Cuts
     gamma : ndarray of shape (m,)
         Bounds of the constraints.
-    lam : float
     rho : float
         Finite.
-    with_bias : bool
     """
 
     def __init__(self, cuts: Cuts, gamma: Floats, lam: float, rho: float, *, with_bias: bool) -> None:

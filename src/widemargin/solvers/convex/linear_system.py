@@ -72,12 +72,10 @@ class Curvature(NamedTuple):
 
     Attributes
     ----------
-    lam : float
     border : ndarray of shape (a, d)
         Gradients G_j of the active constraints in w.
     border_totals : ndarray of shape (a,)
         Minus their derivatives in b.
-    tau : float
     floor : float
         Curvature in b that counts as rounding.
     centre : ndarray of shape (d,) or None
@@ -166,14 +164,7 @@ class _Summed(NamedTuple):
 
 
 class BandGram:
-    """`X' diag(curvature) X` and `X' curvature`.
-
-    Parameters
-    ----------
-    rows : RowBlocks
-    options : SystemOptions
-    centred : bool
-    """
+    """`X' diag(curvature) X` and `X' curvature`."""
 
     def __init__(self, rows: RowBlocks, options: SystemOptions, *, centred: bool) -> None:
         self.rows, self.options, self.centred = rows, options, centred
@@ -225,7 +216,6 @@ class BandRows:
 
     Parameters
     ----------
-    rows : RowBlocks
     curvature : ndarray of float32, shape (n,)
     """
 
@@ -247,14 +237,7 @@ class BandRows:
 
 
 class FactoredSystem(_Centred):
-    """Assembled and factored by Cholesky.
-
-    Parameters
-    ----------
-    curvature : Curvature
-    band : BandMoments
-    options : SystemOptions
-    """
+    """Assembled and factored by Cholesky."""
 
     def __init__(self, curvature: Curvature, band: BandMoments, options: SystemOptions = SystemOptions()) -> None:
         super().__init__(curvature, options)
@@ -310,14 +293,7 @@ class FactoredSystem(_Centred):
 
 
 class IterativeSystem(_Centred):
-    """Conjugate gradients on the rows of the band, which are all that a product with H has to touch.
-
-    Parameters
-    ----------
-    curvature : Curvature
-    band : BandProducts
-    options : SystemOptions
-    """
+    """Conjugate gradients on the rows of the band, which are all that a product with H has to touch."""
 
     def __init__(self, curvature: Curvature, band: BandProducts, options: SystemOptions = SystemOptions()) -> None:
         super().__init__(curvature, options)

@@ -127,13 +127,10 @@ class ProximalRun(ABC):
 
     Parameters
     ----------
-    sub : ConstrainedHinge
     rho : float
         Upper end of the multipliers.
-    start : ConvexState or None
     width : float
         First width.
-    options : NewtonOptions
 
     Attributes
     ----------

@@ -30,7 +30,6 @@ class SmoothedHinges:
 
     Parameters
     ----------
-    sub : ConstrainedHinge
     z : ndarray of shape (n,)
         Scores of the point to start from; changed in place.
     up, um : ndarrays of shape (n,)
@@ -95,10 +94,8 @@ class NewtonRows(SmoothedHinges):
 
     Parameters
     ----------
-    sub : ConstrainedHinge
     z, up, um : ndarrays of shape (n,)
         As in `SmoothedHinges`.
-    options : SystemOptions
     iterative : bool
         Whether systems are iterated: there is no Gram matrix then.
     """

@@ -149,7 +149,6 @@ def choose(
         Whether the rows lie on a device.
     linear : bool, default=False
         Whether the kernel is linear, and its rows are in memory.
-    options : AutomaticOptions, optional
 
     Raises
     ------

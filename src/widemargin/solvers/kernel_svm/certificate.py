@@ -64,13 +64,10 @@ class KernelRecorder(Recorder[tuple[Floats, Floats]]):
 
     Parameters
     ----------
-    problem : KernelProblem
     stage : str
         Name of the solver for callbacks.
-    budget : Budget
     tol : float or None
         None: the rule of rows held out ends the run.
-    schedule : Schedule, optional
     copy : callable, optional
         Of the present point, for `point`; by default of the two arrays that are handed over.
 
@@ -121,10 +118,8 @@ class KernelRecorder(Recorder[tuple[Floats, Floats]]):
 
         Parameters
         ----------
-        iteration : int
         coef, scores : ndarray of shape (n,)
             `scores = K coef`.
-        intercept : float
         facts : dict
             `primal`, `dual`, `violation`, as far as they are known. The hold-out rule does not judge an iterate of a
             violation above `Schedule.rough`.
@@ -212,7 +207,6 @@ def certified(
 
     Parameters
     ----------
-    problem : KernelProblem
     result : KernelResult
         Of a solver that knows its scores and its violation; any other is returned as it is.
     exact : callable

@@ -45,13 +45,11 @@ def solve(
         Unused but for None, the hold-out rule: the Perceptron minimises nothing, and ends with a pass without mistakes.
     start : ndarray of shape (n,), optional
         `coef` of the first iterate.
-    budget : Budget, optional
     max_iter : int, default=1
         Most passes.
     iterate : {"last", "average", "drawn"}, default="average"
     ahead : int, default=8
         Kernel rows fetched together (`stochastic.visit`); 1 fetches none in vain.
-    seed : int, default=0
 
     Returns
     -------

@@ -17,9 +17,9 @@ import numpy as np
 from widemargin._numba import array_kernel, kernel
 from widemargin._typing import Floats, Index, Integers, Ints, Reals
 from widemargin.exceptions import CapabilityError, KernelError
+from widemargin.linalg.cholesky import take
 from widemargin.linalg.powers import NarrowRows
 from widemargin.linalg.products import add_rows
-from widemargin.linalg.symmetric import take
 from widemargin.solvers.base import Status
 from widemargin.solvers.paper_nest.weighted_hinges import balance
 
@@ -244,17 +244,14 @@ class KernelResult:
     ----------
     coef : ndarray of shape (n,)
         `y_i a_i`: `f(x) = sum_i coef_i K(x_i, x) + intercept`.
-    intercept : float
     primal, dual : float
         Objective of (w, b), and a lower bound of the optimum.
     violation : float
         LIBSVM's stopping measure (largest violation of the optimality conditions), NaN where a solver does not know it.
-    status : Status
     n_iter : int
         Steps of the solver's own kind (its docstring says which).
     evaluations : int
         Kernel values computed.
-    seconds : float
     history : tuple of dict
         Entries with `seconds`, `evaluations`, and what the solver knows at that time.
     indefinite : bool

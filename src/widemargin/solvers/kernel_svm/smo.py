@@ -75,12 +75,10 @@ def solve(
         Largest violation of the optimality conditions, LIBSVM's measure; None: the hold-out rule.
     start : ndarray of shape (n,), optional
         `coef` to begin from; it is made feasible.
-    budget : Budget, optional
     shrinking : bool, default=True
         Whether to leave out rows that seem to stay at their bound.
     max_iter : int, optional
         Most steps; by default 10 million, or 100 a row.
-    options : SMOOptions, optional
 
     Returns
     -------

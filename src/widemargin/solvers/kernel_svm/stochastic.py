@@ -76,10 +76,8 @@ def visit(rows: KernelMatrix, draws: Ints, moves: Moves, advance: Advance, ahead
 
     Parameters
     ----------
-    rows : KernelMatrix
     draws : ndarray of int64, shape (m,)
         Row numbers, repeated ones too.
-    moves, advance : callable
     ahead : int, default=8
         At most so many kernel rows are fetched together; at most as many as the cache holds.
 
@@ -126,7 +124,6 @@ class Iterates:
 
     Parameters
     ----------
-    problem : KernelProblem
     start : ndarray of shape (n,), optional
         `coef` of the first iterate.
     checked : bool, default=True

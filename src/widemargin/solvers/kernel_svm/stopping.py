@@ -72,7 +72,6 @@ class HoldOut:
         Rows with `upper == 0` are those held out.
     least : float, default=0
         Work before the first look: what makes the first iterates of the solver more than chance.
-    options : HoldOutOptions, optional
 
     Attributes
     ----------
@@ -132,7 +131,6 @@ class HoldOut:
             Spent so far, in the unit of all other calls.
         coef, scores : ndarray of shape (n,)
             Copied where they are remembered.
-        intercept : float
         """
         # The next look is a factor of work away, so that looks stay a fixed share of the run.
         self._next = self._options.ratio * work
@@ -181,7 +179,6 @@ def choose_rows(y: npt.NDArray[np.generic], share: float, rng: np.random.Generat
         Labels of any kind.
     share : float
         In (0, 1). Every class keeps at least one row; one of at least two rows holds out at least one.
-    rng : numpy.random.Generator
     judged : int, default=0
         Rows that tell of a class. Where one of less than a fifth of the largest one's rows would hold out fewer, no row
         is held out: the error of the others would say nothing of it.

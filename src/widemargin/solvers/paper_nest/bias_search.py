@@ -114,7 +114,6 @@ class BiasSearch:
 
     Parameters
     ----------
-    ascent : Ascent
     chooser : callable
         A `BiasChooser`.
     b : float
@@ -150,7 +149,6 @@ class BiasSearch:
         ----------
         eps : float
             Absolute gap.
-        budget : Budget, optional
 
         Returns
         -------

@@ -29,9 +29,8 @@ from widemargin.solvers.base import (
 from widemargin.solvers.highs import CutModel
 from widemargin.solvers.paper_nest import weighted_hinges as hinges
 from widemargin.solvers.paper_nest.bias_search import BiasChooser, BiasSearch, minimisation
-from widemargin.solvers.paper_nest.kernel_ascent import ascent_for
 from widemargin.solvers.paper_nest.multiplier_search import Chooser, CutRegion, LevelMethod, NextMultipliers
-from widemargin.solvers.paper_nest.sdca import Ascent
+from widemargin.solvers.paper_nest.sdca import Ascent, ascent_for
 
 __all__ = ["CutModel", "NestOptions", "solve"]
 
@@ -86,7 +85,6 @@ def solve(
 
     Parameters
     ----------
-    sub : ConstrainedHinge
     tol : float, default=1e-3
         Relative duality gap to reach. On a9a 1e-6 was measured to take three to five times the time of 1e-4.
     start : ConvexState, optional
@@ -107,7 +105,6 @@ def solve(
         ten constraints it solved 16 SVMs, maximisation 46, centres of mass 26; with one, centres of mass are as quick.
     bias_chooser : callable
         A `BiasChooser`.
-    options : NestOptions, optional
 
     Returns
     -------

@@ -80,7 +80,6 @@ class Diagnosis:
         For a constraint of the conflict, the models of the pool that meet the others.
     best : Candidate
         Least violation of all that was found, the first search included; 0 where a search found a feasible model.
-    n_searches : int
     """
 
     conflict: tuple[int, ...]
@@ -107,7 +106,6 @@ def impossible_subset(coef: CellCoefficients, cell_weight: Floats, gamma: Floats
 
     Parameters
     ----------
-    coef : CellCoefficients
     cell_weight : ndarray of shape (k,)
     gamma : ndarray of shape (m,)
         Bounds, in rates.
@@ -223,18 +221,12 @@ def diagnose(
 
     Parameters
     ----------
-    problem : RampProblem
-    convex : callable
     measures : callable
         Gives the measures (0/1 or ramp rates) of the problem and of its parts.
     pool : Pool
         The models of the search, of which the best violates something. What is found goes into it.
     budget : Budget
         The searches end with it; at most 12 are made.
-
-    Returns
-    -------
-    Diagnosis
     """
     found, search = pool.best, _Search(problem, convex, measures, budget, pool, pool.best)
     impossible = impossible_subset(problem.coef, problem.cell_weight, problem.gamma)

@@ -108,7 +108,6 @@ class Moved(NamedTuple):
     Attributes
     ----------
     w, b : the model, `f(x) = <w, x> - b`.
-    objective : float
     excess : ndarray of shape (m,)
     """
 
@@ -146,14 +145,11 @@ def improve(
 
     Parameters
     ----------
-    problem : RampProblem
     columns : Columns
         The features of its rows.
     w : ndarray of shape (d,)
-    b : float
     walk : bool
         Whether to start again near the best where nothing better is found. Else the moves end there.
-    budget : Budget
     seed : int, default=0
         Of the lines and the random models.
 

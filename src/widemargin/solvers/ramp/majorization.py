@@ -138,11 +138,8 @@ class RampResult:
         Whether (w, b) is the point that `subproblem.gap` certifies.
     rho : float
         Last penalty weight.
-    status : Status
     n_steps, n_iter, n_epochs : int
         Majorisation steps; iterations and epochs of the convex solver in all.
-    seconds : float
-    history : tuple of dict
     """
 
     w: Floats
@@ -252,15 +249,12 @@ def minimise_ramp(
 
     Parameters
     ----------
-    problem : RampProblem
     convex : callable
         `convex(sub, tol=, start=, rho=, budget=) -> ConvexResult`.
-    options : MajorizeOptions
     start : (w, b), optional
         First point; by default w = 0 with the best b (a scan of the constant scores).
     state : ConvexState, optional
         Warm start of the convex solver.
-    budget : Budget, optional
 
     Returns
     -------

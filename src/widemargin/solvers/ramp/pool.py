@@ -26,7 +26,6 @@ class Candidate:
 
     Attributes
     ----------
-    w, b : the model.
     objective : float
         In the rates that are enforced (0/1 or ramp).
     excess : ndarray of shape (m,)

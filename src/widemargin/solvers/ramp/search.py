@@ -85,8 +85,6 @@ def search(
 
     Parameters
     ----------
-    problem : RampProblem
-    convex : callable
     measures : Measures
         The rates that have to meet the bounds.
     options : MajorizeOptions
@@ -97,7 +95,6 @@ def search(
     start : (w, b), optional
         First point of the search, in place of the ladder. From it the other starts are made only where bounds are
         missed; models between the best ones and the plain SVM are taken in on small tables in any case.
-    budget : Budget
 
     Returns
     -------
@@ -118,7 +115,14 @@ def search(
         )
         small = measures.moves is not None and _is_small(problem)
         if small and not budget.exhausted:
-            _towards_plain(problem, convex, pool, options, budget, plain)
+            # Where few rows are positive, models that keep bounds on their rates may all decide ten times as many rows
+            # wrongly as the SVM without constraints does, with models between that keep the bounds, too.
+            if plain is None:
+                solution = _plain(problem, convex, options, budget)
+                pool.count(solution)
+                plain = pool.judge(solution)
+            for member in sorted(pool.members, key=lambda member: member.rank)[: OPTIONS.polished]:
+                pool.add_between(member, plain)
         refine(problem, convex, pool, options, budget)
         if small:
             _below(problem, convex, pool, options, budget)
@@ -177,23 +181,6 @@ def refine(problem: RampProblem, convex: ConvexSolver, pool: Pool, options: Majo
     # just meets them lies between the two.
     pool.add_between(best, pool.judge(solution))
     pool.polish(budget, OPTIONS.polished)
-
-
-def _towards_plain(
-    problem: RampProblem, convex: ConvexSolver, pool: Pool, options: MajorizeOptions, budget: Budget,
-    plain: Candidate | None,
-) -> None:  # fmt: skip
-    """Take in the best classifiers between the best models and the SVM without constraints.
-
-    Where few rows are positive, models that keep bounds on their rates may all decide ten times as many rows wrongly as
-    the SVM does, with models between that keep the bounds, too.
-    """
-    if plain is None:
-        solution = _plain(problem, convex, options, budget)
-        pool.count(solution)
-        plain = pool.judge(solution)
-    for member in sorted(pool.members, key=lambda member: member.rank)[: OPTIONS.polished]:
-        pool.add_between(member, plain)
 
 
 def _below(problem: RampProblem, convex: ConvexSolver, pool: Pool, options: MajorizeOptions, budget: Budget) -> None:

@@ -88,12 +88,8 @@ def enforce(
 
     Parameters
     ----------
-    problem : RampProblem
-    convex : callable
     pool : Pool
         Judges the solutions by the *original* bounds, and keeps them.
-    options : MajorizeOptions
-    rounds : int, default=8
     give_back : bool, default=True
         Also loosen binding constraints that have slack to use, as long as that pays.
     start : (w, b), optional
@@ -101,7 +97,6 @@ def enforce(
         Warm start of the convex solver.
     first : RampResult, optional
         The solution before any tightening, where it is known already, and counted.
-    budget : Budget, optional
 
     Returns
     -------

@@ -31,19 +31,12 @@ def solve(
 
     Parameters
     ----------
-    problem : SmoothProblem
     tol : float, default=1e-6
         Relative gap; without a certificate the norm of the gradient, relative to the one at the start.
     start : ndarray of shape (n_unknowns,), optional
-    budget : Budget, optional
-    max_iter : int, default=1000
     memory : int, default=20
         Pairs of steps and changes of gradients that are stored. More of them model the curvature better, and each costs
         two products of vectors a step; 20 are little beside a pass over the rows.
-
-    Returns
-    -------
-    SmoothResult
     """
     budget = budget or Budget()
     recorder = SmoothRecorder(problem, "lbfgs", tol, budget)

@@ -46,10 +46,8 @@ class Terms(NamedTuple):
     ----------
     kind, level, s : int, float, float
         Of the loss (`losses.margin`).
-    lam : float
     radius : float
         Of the ball around 0 onto which w is projected.
-    b : float
     """
 
     kind: int
@@ -70,7 +68,6 @@ class Iterate(NamedTuple):
         Where the iterates are not averaged it is not used.
     now : ndarray of shape (5,)
         The numbers at `SCALE`, `TOTAL`, `WEIGHT`, `SQUARE` and `STEPS`.
-    averaged : bool
     """
 
     v: Floats
@@ -120,21 +117,15 @@ def solve(
     tol : float, default=1e-6
         Relative gap; it is looked at after 1, 2, 4, 7, 12, ... passes.
     start : ndarray of shape (n_unknowns,), optional
-    budget : Budget, optional
     max_iter : int, default=20
         Most passes, of as many draws as there are rows.
     average : bool, default=False
         Whether the mean of the iterates with weights t is returned, which is smoother than the last one.
-    seed : int, default=0
     steps : int, default=0
         The t to go on from; at 0 the first step forgets `start`, as its length is `1 / lam`.
     later : float, default=1.7
         Passes between two looks at the objective and the bias, as a factor. A look takes a third of a pass: fewer save
         time and let the bias lag behind the weights.
-
-    Returns
-    -------
-    SmoothResult
 
     Raises
     ------

@@ -103,12 +103,8 @@ def solve(problem: RiskProblem, /, *, tol: float, start: Floats | None, budget: 
 
     Parameters
     ----------
-    problem : RiskProblem
-    tol : float
     start : ndarray of shape (n_unknowns,) or None
         None: the origin.
-    budget : Budget
-    max_iter : int
 
     Returns
     -------
@@ -172,9 +168,7 @@ def _solve_tails(recorder: RiskRecorder, point: Floats, max_iter: int) -> Smooth
 
     Parameters
     ----------
-    recorder : RiskRecorder
     point : ndarray of shape (n_unknowns,)
-    max_iter : int
     """
     problem, budget, risk = recorder.problem, recorder.budget, recorder.problem.risk
     assert isinstance(risk, Spectral)

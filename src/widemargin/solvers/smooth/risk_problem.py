@@ -51,9 +51,6 @@ class RiskProblem:
         > 0.
     radius : float
         >= 0.
-    risk : Risk
-    loss : Surrogate
-    fit_intercept : bool
     """
 
     rows: RowBlocks

@@ -69,7 +69,6 @@ def solve(
 
     Parameters
     ----------
-    problem : StructuredProblem
     tol : float, default=0.01
         Relative duality gap at which to stop. It is certified only with an exact oracle and search.
     max_iter : int, default=100
@@ -88,7 +87,6 @@ def solve(
         False: steps in Python even where the model has compiled ones.
     batch : int, default=None
         Ask for the labels of so many examples at the same weights, side by side (see `BatchedPasses`).
-    options : LearnerOptions
 
     Returns
     -------

@@ -22,14 +22,12 @@ class CheckedOracle:
     ----------
     number : int
         Place of the example in X and Y.
-    model : StructuredModel
     X, Y : sequence or matrix
         All examples and labels: labels of others may be labels of this one.
     psi : callable
         `psi(number, y)`, the joint features of the truth minus those of y.
     u : ndarray of shape (rows, S)
     theta : ndarray of shape (P,)
-    checked : Oracle
     met : list
         Labels that the example's oracles answered before, as (psi, g); answers are added.
     error : float

@@ -196,7 +196,6 @@ class ManyPasses(PythonPasses):
 
     Parameters
     ----------
-    problem : StructuredProblem
     batch : int, default=None
         Examples of a step of the pass; None: a sixteenth of them, at most 64. Larger ones need fewer calls and more
         passes, as labels are those of the weights at the beginning of their batch.
@@ -334,7 +333,6 @@ def choose_passes(
 
     Parameters
     ----------
-    problem : StructuredProblem
     seed : int, default=0
         Of searches with random starts.
     compiled : bool, default=None

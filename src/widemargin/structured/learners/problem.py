@@ -63,7 +63,6 @@ class Violation(NamedTuple):
         `l - w . p >= 0`.
     upper : float
         Upper bound of the structured hinge.
-    queries : int
     """
 
     A: Floats
@@ -182,10 +181,8 @@ class StructuredProblem:
 
     Parameters
     ----------
-    model : StructuredModel
     X, Y : sequence or matrix
         Examples and their labels, one a row or entry.
-    C : float, default=1.0
     sample_weight : array-like of shape (n,), default=None
         Weights of the examples, `>= 0`, not all 0.
     missing : ndarray of bool of shape (n, S), default=None
@@ -467,7 +464,6 @@ class StructuredProblem:
 
         Parameters
         ----------
-        i : int
         u : ndarray of shape (rows, S)
             Potentials.
         theta : ndarray of shape (P,)

@@ -64,7 +64,6 @@ class LearnerResult:
 
     Attributes
     ----------
-    weights : Weights
     blocks : Blocks
         Dual point to go on from; its weights may be others than `weights`, which may be an average.
     primal : float
@@ -76,14 +75,12 @@ class LearnerResult:
     proved : float
         Upper bound of the same that holds for all labels: `primal` where that is certified, else by the oracle's
         relaxation (`proved_primal`); infinite where it has none, or the run was broken off.
-    status : Status
     n_iter : int
         Passes over the examples (cutting plane: rounds).
     n_oracle_calls : int
         Searches.
     n_queries : int
         Questions that the searches asked.
-    seconds : float
     steps : int
         Examples visited on the way to `blocks`, earlier runs of SGD included: what it needs to go on.
     averaged : bool
@@ -290,8 +287,6 @@ def hinge_bound(problem: StructuredProblem, i: int, u: Floats, theta: Floats) ->
 
     Parameters
     ----------
-    problem : StructuredProblem
-    i : int
     u : ndarray of shape (rows, S)
         Potentials.
     theta : ndarray of shape (P,)

@@ -249,7 +249,6 @@ def visit(
         Arrays that the purpose has no use for may be empty.
     t : int
         Steps made before.
-    C : float
     known : Blocks
         Of all examples, (p, p_b, loss) of labels that were found before, at other weights, and that steps go towards.
         Without rows they are looked for at the weights of now.
@@ -364,8 +363,6 @@ def go_by_label(
         Of `Training`. In steps of slack rescaling, which has None, the goal stays what it is; nothing else is compiled.
     square : float
         Squared length of its row.
-    structure : Structure
-    C : float
     a : ndarray of shape (1, k), b : ndarray of shape (P,)
         The block.
     p : ndarray of shape (1, k), p_b : ndarray of shape (P,)

@@ -11,16 +11,7 @@ from scipy import sparse
 from widemargin._typing import Floats, Ints
 from widemargin.exceptions import DataError
 from widemargin.rows import as_csr, check_sparse
-from widemargin.structured.compiled import (
-    CHAIN,
-    CLASSES,
-    ENUMERATION,
-    GREEDY,
-    MULTICLASS,
-    PATHS,
-    Desk,
-    Structure,
-)
+from widemargin.structured.compiled import CHAIN, CLASSES, ENUMERATION, GREEDY, MULTICLASS, PATHS, Desk, Structure
 from widemargin.structured.model import Examples, Features
 from widemargin.structured.oracle import Oracle
 from widemargin.structured.oracles import argmax as loops

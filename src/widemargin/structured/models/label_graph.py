@@ -161,7 +161,6 @@ def check_order(graph: LabelGraph, columns: ArrayLike) -> None:
 
     Parameters
     ----------
-    graph : LabelGraph
     columns : array-like of shape (k,)
         Names of the columns, or their numbers.
 

@@ -136,7 +136,6 @@ def of_table(u: Floats, theta: Floats, structure: Structure, work: Work) -> Floa
     theta : ndarray of shape (P,)
     structure : Structure
         Of kind ENUMERATION.
-    work : Work
     """
     k = u.shape[1]
     nothing, margin = np.zeros(k, dtype=np.int64), np.empty_like(u)

@@ -202,9 +202,6 @@ def argmax(
     theta : array of shape (P,)
     truth : int64 array
         y_i. For the score alone any label, such as zeros.
-    rescale : int
-    structure : Structure
-    work : Work
     label : int64 array, the shape of `truth`
 
     Returns

@@ -21,7 +21,6 @@ class _CompiledOracle(PartialOracle):
         Potentials of the example.
     theta : ndarray of shape (P,)
     truth : ndarray of int64
-    structure : Structure
     desk : Desk, optional
         Shared by the oracles of a model.
     restore : callable, optional

@@ -40,7 +40,6 @@ def angular(
         Must exceed the relative error of the oracle's cone: 1e-6 for linear programmes.
     ratio : float, default=1.0
         Stop when the best label has this share of the upper bound; the paper uses 0.999.
-    max_queries : int, default=1000
 
     Returns
     -------

@@ -48,7 +48,6 @@ def hull(
         Relative difference that counts as none.
     ratio : float, default=1.0
         Stop when the best label has this share of the upper bound.
-    max_queries : int, default=1000
 
     Raises
     ------

@@ -103,17 +103,13 @@ def solve(
 
     Parameters
     ----------
-    problem : KernelProblem
     tol : float or None, default=0.1
         Largest relative gap; None stops by the rows held out. The law of the draws gives a loose bound: a few
         percent is within reach, 1e-3 is not (use `working_set`).
     start : ndarray of shape (n,), optional
         Coefficients of a direction to begin from.
-    budget : Budget, optional
     max_iter : int, default=10,000
         Largest number of steps.
-    seed : int, default=0
-    options : CFormOptions, optional
 
     Returns
     -------

@@ -63,8 +63,6 @@ class Direction:
 
     Parameters
     ----------
-    problem : KernelProblem
-    options : BatchOptions
     start : ndarray of shape (n,), optional
         Coefficients to begin from.
 
@@ -172,12 +170,10 @@ class Sampler:
 
     Parameters
     ----------
-    problem : KernelProblem
     water : WaterLevel
         Says which rows are covered.
     options : BatchOptions
         Where a class covers no more than its share of the batch, all its rows are taken: the exact supergradient.
-    rng : numpy.random.Generator
     """
 
     def __init__(

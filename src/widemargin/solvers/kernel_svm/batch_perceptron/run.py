@@ -82,17 +82,12 @@ def run(
 
     Parameters
     ----------
-    problem : KernelProblem
-    form : Form
-    options : BatchOptions
     tol : float or None
         Largest relative gap; None stops by the rows held out.
     start : ndarray of shape (n,), optional
         Coefficients of a direction to begin from.
-    budget : Budget or None
     max_iter : int
         Largest number of steps.
-    seed : int
     cache : bool, default=True
         Whether the rows of a step go through the cache.
     """

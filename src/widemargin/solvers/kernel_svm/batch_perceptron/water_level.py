@@ -87,7 +87,6 @@ class WaterLevel:
         Labels -1.0 and 1.0.
     weight : ndarray of shape (n,)
         u_i; rows of weight 0 are not looked at. With a bias both classes need a row.
-    fit_intercept : bool
     near : int, default=64
         Rows on either side of the last level among which the next one is looked for first. Fewer are sorted sooner, and
         more often the level has left them: then eight times their band is tried, and then all rows.

@@ -99,7 +99,6 @@ def solve(
         Largest violation of the optimality conditions, LIBSVM's measure.
     start, scores, budget
         As in `working_set.solve`, which is what a start is left to.
-    options : InteriorPointOptions, optional
 
     Returns
     -------

@@ -82,7 +82,6 @@ def solve(
 
     Parameters
     ----------
-    problem : KernelProblem
     tol : float or None, default=1e-3
         Largest violation of the optimality conditions over all rows, LIBSVM's measure. None: every subsample, the last
         one too, is solved loosely, and the run ends where the rows held out say that more rows would not pay. Where
@@ -99,7 +98,6 @@ def solve(
     positive : bool, default=True
         Whether the kernel is positive semi-definite. If not, norms bound nothing, and the scores of all rows are
         computed where else those of the rows that could matter are.
-    options : NestedOptions, optional
 
     Returns
     -------

@@ -75,10 +75,6 @@ def solve(
     tol, start, budget, scores, options
         As `working_set.solve` has them; `scores` is not changed.
 
-    Returns
-    -------
-    KernelResult
-
     Raises
     ------
     KernelError

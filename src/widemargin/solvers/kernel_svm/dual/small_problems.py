@@ -64,7 +64,6 @@ def solve(
     as_libsvm : bool, default=False
         Whether the steps are those of LIBSVM to the last, on a kernel that need not be positive semi-definite: where
         it has several stationary points, they end at the one of SVC. `n_iter` counts them.
-    options : SmallProblemOptions, optional
 
     Returns
     -------

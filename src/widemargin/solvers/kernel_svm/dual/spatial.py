@@ -21,13 +21,7 @@ from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_svm.certificate import KernelRecorder
 from widemargin.solvers.kernel_svm.dual import working_set
 from widemargin.solvers.kernel_svm.dual.working_set import WorkingSetOptions
-from widemargin.solvers.kernel_svm.problem import (
-    KernelMatrix,
-    KernelProblem,
-    KernelResult,
-    TiledMatrix,
-    excess_sums,
-)
+from widemargin.solvers.kernel_svm.problem import KernelMatrix, KernelProblem, KernelResult, TiledMatrix, excess_sums
 from widemargin.solvers.kernel_svm.stopping import HoldOut
 
 __all__ = ["SpatialOptions", "solve"]
@@ -95,7 +89,6 @@ def solve(
         working sets. Then the scores of all rows are computed, for the certificate.
     seed : int, default=0
         Of the subsamples.
-    options : SpatialOptions, optional
 
     Returns
     -------

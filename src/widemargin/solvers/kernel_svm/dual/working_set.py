@@ -121,7 +121,6 @@ def solve(
         Largest violation of the optimality conditions, LIBSVM's measure; None: the hold-out rule.
     start : ndarray of shape (n,), optional
         `coef` to begin from; it is made feasible.
-    budget : Budget, optional
     scores : ndarray of shape (n,), optional
         `K start`, float64, where it is known and `start` is feasible; it is changed to `K coef`. Saves as many rows as
         `start` has entries.
