@@ -181,17 +181,15 @@ def _warn_of_rows_drawn_anew(goals: GoalsFile, given: Collection[Path | str]) ->
     They are drawn by the length of the table, so a row more, or another share, draws others, and rows in another order
     are others.
     """
+    asked = {"table_sha256": sha256_of(goals.data.table), "validation_fraction": goals.validation.test_fraction}
     for name in given:
         try:
             known = model_info(name).metadata
         except ModelFileError:  # not of `train`, so nothing is known
             continue
-        asked = {"table_sha256": sha256_of(goals.data.table), "validation_fraction": goals.validation.test_fraction}
         if all(known.get(key, value) == value for key, value in asked.items()):
             continue
-        other = (
-            "the table was another" if known.get("table_sha256") != asked["table_sha256"] else "the share was another"
-        )
+        other = "the share" if known.get("table_sha256") == asked["table_sha256"] else "the table"
         text = (
             f"validation.fraction holds out other rows now than when {name} was trained, because {other} was another "
             "then: this model may know the rows that are measured. Train again, or measure new rows by --data"
