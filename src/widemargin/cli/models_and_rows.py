@@ -19,12 +19,12 @@ from widemargin.cli.console import Deadline
 from widemargin.cli.goals_file.keys import GoalsFile, TablePath
 from widemargin.cli.onnx_model import OnnxModel
 from widemargin.cli.tables.column_roles import feature_columns, require_columns, split_rows, third_class
-from widemargin.cli.tables.table_files import Block, TableBlocks
+from widemargin.cli.tables.table_files import Block, TableBlocks, sha256_of
 from widemargin.cli.tables.training_data import TableRows, external_rows, is_trained_on, rows_of
-from widemargin.exceptions import DataError, ModelFileError, ModelFileWarning
+from widemargin.exceptions import DataError, ModelFileError, ModelFileWarning, TableWarning
 from widemargin.goals import Goal
 from widemargin.goals.measuring.counting import columns_used
-from widemargin.persistence import load_plain_model
+from widemargin.persistence import load_plain_model, model_info
 from widemargin.preprocessing import TableSchema
 
 NO_VERDICT = "A verdict on these alone would mislead, so there is none. Give more time, or fewer rows, drawn at random"
@@ -146,6 +146,11 @@ def open_request(goals: GoalsFile, given: Collection[Path | str], options: argpa
             f"{blocks.title}: --rows {part} needs the column that data.split names"
             + (f", {split.column!r}. Add it or use --rows all" if split else "; add data.split to the goals file")
         )
+    if blocks.fraction is not None and part == "test" and not options.predictions:
+        _warn_of_rows_drawn_anew(goals, given)
+    if goals.data.weight not in (None, *blocks.names):
+        text = f"{blocks.title} lacks the column {goals.data.weight!r} (data.weight), so every row counts the same"
+        warnings.warn(text, TableWarning, stacklevel=2)
     wanted = {column: f"baselines.{name}" for name, column in goals.baselines.items() if name in goal.baselines}
     uses = columns_used(goal).get(None, {})
     of_goal = {str(name) for name, use in uses.items() if use.is_needed or name in blocks.names} - {
@@ -167,6 +172,28 @@ def open_request(goals: GoalsFile, given: Collection[Path | str], options: argpa
         parts = blocks.read(of_part, split=split, part=part)
         is_labelled = any(block.table[target].null_count < len(block.rows) for block in parts)
     return Request(goals, goal, blocks, candidates, part, columns, is_labelled)
+
+
+def _warn_of_rows_drawn_anew(goals: GoalsFile, given: Collection[Path | str]) -> None:
+    """Warn where the rows held out now are not those that were held out when a model was trained.
+
+    They are drawn by the length of the table, so a row more, or another share, draws others, and rows in another order
+    are others.
+    """
+    asked = {"table_sha256": sha256_of(goals.data.table), "validation_fraction": goals.validation.test_fraction}
+    for name in given:
+        try:
+            known = model_info(name).metadata
+        except ModelFileError:  # not of `train`, so nothing is known
+            continue
+        if all(known.get(key, value) == value for key, value in asked.items()):
+            continue
+        other = "the share" if known.get("table_sha256") == asked["table_sha256"] else "the table"
+        text = (
+            f"validation.fraction holds out other rows now than when {name} was trained, because {other} was another "
+            "then: this model may know the rows that are measured. Train again, or measure new rows by --data"
+        )
+        warnings.warn(text, TableWarning, stacklevel=2)
 
 
 def _opened(

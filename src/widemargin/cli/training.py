@@ -1,7 +1,6 @@
 """The training rows of a goals file with their features, and the estimators that it describes."""
 
 import functools
-import hashlib
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -13,10 +12,9 @@ import numpy.typing as npt
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
-from widemargin._files import file_sha256
 from widemargin.cli.console import Progress, warnings_reworded
 from widemargin.cli.goals_file.keys import GoalsFile, TablePath, paths_of
-from widemargin.cli.tables.table_files import table_files
+from widemargin.cli.tables.table_files import sha256_of
 from widemargin.cli.tables.training_data import TrainingData, read_data
 from widemargin.estimators.margins.risk import RiskClassifier
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
@@ -193,12 +191,6 @@ def prepare(goals: GoalsFile, progress: Progress) -> Prepared:
         except DataError as error:
             raise DataError(f"external.{name}: {error}") from error
     return Prepared(goals, replace(data, rows=rows, external=external), step)
-
-
-def sha256_of(table: TablePath) -> str:
-    """The SHA-256 of a table's file; of a table in several files, that of their SHA-256 in order."""
-    digests = [file_sha256(file) for file in table_files(table)]
-    return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
 
 
 def table_name(table: TablePath) -> str:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import socket
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -433,6 +434,41 @@ def test_rows_that_training_held_out_are_measured_where_the_table_is_its_own(pro
         printed = capsys.readouterr()
         assert json.loads(printed.out)["report"]["n_rows"] == count
         assert ("holds the rows that the model was trained on" in printed.err) == (rows == "all")
+
+
+def test_rows_held_out_that_the_model_may_know_are_named(project, capsys):
+    goals, table = project / "goals.toml", project / "people.csv"
+    split = 'split = { column = "split", train = "train", test = "test" }'
+    text = goals.read_text().replace(split, 'ignore = ["split"]') + "[validation]\nfraction = 0.25\n"
+    goals.write_text(text)
+    model = project / "out" / "people.skops"
+    assert run(capsys, "train", goals)[0] == 0
+    warned = r"holds out other rows now than when .*people\.skops was trained, because {} was another then"
+    commands = (["audit"], ["report", "--no-tradeoff"], ["compare", "--models", model, model])
+    goals.write_text(text.replace("0.25", "0.5"))
+    for command, *more in commands:
+        assert re.search(warned.format("the share"), run(capsys, command, goals, *more)[2])
+    goals.write_text(text)
+    first, *lines = table.read_text().splitlines()
+    table.write_text("\n".join([first, *lines[::-1]]))  # the same numbers are drawn, of other rows
+    for command, *more in commands:
+        assert re.search(warned.format("the table"), run(capsys, command, goals, *more)[2])
+    assert run(capsys, "train", goals)[0] == 0
+    for command, *more in commands:
+        assert "other rows now" not in run(capsys, command, goals, *more)[2]
+
+
+def test_rows_without_the_weights_of_the_goals_file_are_said_to_count_the_same(trained, capsys):
+    goals = trained / "goals.toml"
+    goals.write_text(goals.read_text().replace("[data]", '[data]\nweight = "w"'))
+    content, err = audited(capsys, trained)
+    assert content["exit_code"] == 0
+    assert "people.csv lacks the column 'w' (data.weight), so every row counts the same" in err
+    rows = pd.read_csv(trained / "people.csv")
+    rows.assign(w=2.0).to_csv(trained / "people.csv", index=False)
+    weighted, err = audited(capsys, trained)
+    assert "lacks the column" not in err
+    assert weighted["report"]["objective"] == pytest.approx(content["report"]["objective"])
 
 
 def test_labels_of_a_file_of_predictions_may_be_others(made, capsys, tmp_path):

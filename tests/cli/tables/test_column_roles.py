@@ -162,6 +162,15 @@ def test_labels_of_every_kind(tmp_path, labels, positive):
     np.testing.assert_array_equal(rows.y, labels)
 
 
+@pytest.mark.parametrize(("labels", "positive"), [([0.0, 1.0, None], 1), ([0, 1, None], 1.0)])
+def test_whole_numbers_are_the_labels_that_the_goals_file_writes(tmp_path, labels, positive):
+    """Programs that know no missing whole number write 1.0 for 1 in a column with gaps."""
+    file, block = goals(tmp_path, positive=positive), Block.whole(pa.table({"y": labels}), "t.csv")
+    for rows in (rows_of(block.having("y"), file), rows_of(block, file, some_labels=True)):
+        known = [label for label in rows.y.tolist() if label is not None]
+        assert known == [0, 1] and {type(label) for label in known} == {type(positive)}
+
+
 @pytest.mark.parametrize(
     ("labels", "positive", "message"),
     [

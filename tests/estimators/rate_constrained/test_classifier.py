@@ -386,6 +386,29 @@ def test_interrupt_in_the_first_step_still_leaves_a_model(data, monkeypatch):
     assert set(clf.predict(X)) <= {0, 1}
 
 
+@pytest.mark.parametrize(
+    ("place", "confidence"),
+    [
+        ("training.improve", None),
+        ("proof.safest_first", 0.9),
+        ("proof.fixed_sequence", 0.9),
+    ],
+)
+def test_an_interrupt_between_and_after_the_descents_leaves_a_model(data, monkeypatch, place, confidence):
+    X, y, columns = data
+
+    def interrupted(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(f"widemargin.estimators.rate_constrained.{place}", interrupted)
+    options = {"on_interrupt": "return"}
+    clf = RateConstrainedClassifier(PARITY, confidence=confidence, random_state=0, solver_options=options)
+    with pytest.warns(MarginConvergenceWarning, match="interrupted"):
+        clf.fit(X, y, populations=pd.DataFrame(columns))
+    assert clf.status_ == "interrupted" and clf.guarantee_ is None
+    assert clf.score(X, y) > 0.6
+
+
 # --- starts and solvers ---------------------------------------------------------------------------------------------
 
 

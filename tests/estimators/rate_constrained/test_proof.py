@@ -13,7 +13,13 @@ from widemargin import RateConstrainedClassifier, load_model, save_model
 from widemargin.estimators.rate_constrained import proof as validation
 from widemargin.estimators.rate_constrained.ramp_model import gathered
 from widemargin.estimators.thresholds.scores import split_rows
-from widemargin.exceptions import CapabilityError, DataError, GoalWarning, InfeasibleGoalError
+from widemargin.exceptions import (
+    CapabilityError,
+    DataError,
+    GoalWarning,
+    InfeasibleGoalError,
+    MarginConvergenceWarning,
+)
 from widemargin.rows import External
 
 GOAL = (
@@ -205,6 +211,24 @@ def test_same_seed_same_model(fitted):
     again = clone(fitted).fit(X, y, populations=table)
     np.testing.assert_array_equal(again.coef_, fitted.coef_)
     assert again.intercept_ == fitted.intercept_
+
+
+@pytest.mark.parametrize("status", ["interrupted", "stopped"])
+def test_a_family_that_was_cut_short_says_so_whichever_of_its_models_is_chosen(monkeypatch, status):
+    first, train = [], validation.train
+
+    def cut_short(*given, **more):
+        if first:
+            setattr(given[3], status, True)
+        else:
+            first.append(train(*given, **more))
+        return first[0]
+
+    monkeypatch.setattr(validation, "train", cut_short)
+    options = gathered({"on_interrupt": "return", "confidence": 0.9, "random_state": 0})
+    with pytest.warns(MarginConvergenceWarning, match=status):
+        clf = RateConstrainedClassifier(RECALL, **options).fit(*draw(3000)[:2])
+    assert clf.status_ == status and clf.guarantee_ is not None
 
 
 def test_time_budget_keeps_the_models_so_far():

@@ -384,6 +384,10 @@ def test_callbacks_and_interrupts_keep_the_best_so_far(rows):
     with pytest.warns(MarginConvergenceWarning, match="stopped by a callback; the best of 1 models"):
         clf.set_params(on_infeasible="warn").fit(X, y, populations=table)
     assert told == ["visit"] and clf.n_models_ == 1
+    for settings, status in (({"callbacks": [lambda _: True]}, "stopped"), ({"time_budget": 1e-6}, "time_limit")):
+        with pytest.warns(MarginConvergenceWarning, match="the best of 1 models is kept"):
+            clf = GoalReduction(TREE, LINEAR, random_state=0, **settings).fit(X, y)
+        assert clf.status_ == status and clf.goal_report_.passed
 
     def interrupt(progress):
         raise KeyboardInterrupt

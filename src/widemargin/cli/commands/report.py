@@ -23,9 +23,9 @@ from widemargin.cli.goals_file.keys import TablePath
 from widemargin.cli.goals_file.reader import goals_of
 from widemargin.cli.models_and_rows import Request, audited_rows, open_request
 from widemargin.cli.reports import audit_document, write_json, write_text
-from widemargin.cli.tables.table_files import Block
+from widemargin.cli.tables.table_files import Block, sha256_of
 from widemargin.cli.tables.training_data import TableRows, as_external, baseline_labels
-from widemargin.cli.training import Prepared, prepare, sha256_of, table_name
+from widemargin.cli.training import Prepared, prepare, table_name
 from widemargin.exceptions import DataError, InfeasibleGoalError, MarginConvergenceWarning, TableWarning
 from widemargin.goals.measuring.tradeoff_path import TradeoffPath
 from widemargin.report import html_report

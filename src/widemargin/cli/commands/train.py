@@ -178,6 +178,8 @@ def _save(model: Pipeline, path: Path, prepared: Prepared) -> None:
     metadata = {
         "goals_file": goals.path.name,
         "table": Path(table_text(goals.data.table)).name,
+        "table_sha256": prepared.digest,
+        "validation_fraction": goals.validation.test_fraction,
         "rows": {part: content.n_rows for part, content in prepared.data.rows.items()},
         "target": goals.data.target,
         "positive": goals.data.positive,

@@ -149,7 +149,10 @@ def labels_of(
     if column.null_count and some:
         # The labels that are there are checked like any others.
         if column.null_count < len(column):
-            labels_of(block.where(np.asarray(column.is_valid())), goals, target)
+            present = np.asarray(column.is_valid())
+            values = np.full(len(column), None, dtype=object)
+            values[present] = np.asarray(labels_of(block.where(present), goals, target)).tolist()
+            return values
         return np.array(column.to_pylist(), dtype=object)
     if column.null_count:
         first = _row(block, pc.index(column.is_null(), True).as_py())
@@ -178,7 +181,11 @@ def labels_of(
         )
     if positive is None:
         return values
-    # To Python 1, 1.0 and True are equal; in a goals file they are different labels.
+    # A program that knows no missing whole number writes 1.0 for 1 in a column with gaps.
+    if values.dtype.kind in "iuf" and type(positive) in (int, float):
+        values = values.astype(type(positive))
+        classes = np.unique(values).tolist()
+    # To Python 1 and True are equal; in a goals file they are different labels.
     if len(classes) == 2 and not any(type(positive) is type(value) and positive == value for value in classes):
         raise DataError(
             f"{where}: data.positive is {positive!r}, but the target {target!r} holds {', '.join(map(repr, classes))}."

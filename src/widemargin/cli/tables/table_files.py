@@ -6,6 +6,7 @@ whole, so that every value has a say in the type of its column; beyond, the firs
 """
 
 import copy
+import hashlib
 import socket
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -21,7 +22,7 @@ import pyarrow.csv
 import pyarrow.ipc
 import pyarrow.parquet
 
-from widemargin._files import PARQUET_ENDINGS, parquet_files
+from widemargin._files import PARQUET_ENDINGS, file_sha256, parquet_files
 from widemargin._text import listing
 from widemargin._typing import Bools, Ints
 from widemargin.cli.goals_file.keys import Label, Split, TablePath, paths_of, table_text
@@ -122,6 +123,12 @@ def table_files(path: TablePath) -> list[Path]:
         else:
             files.append(given)
     return files
+
+
+def sha256_of(table: TablePath) -> str:
+    """The SHA-256 of a table's file; of a table in several files, that of their SHA-256 in order."""
+    digests = [file_sha256(file) for file in table_files(table)]
+    return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
 
 
 def _read_file(path: Path, how: CsvFormat) -> pa.Table:

@@ -122,7 +122,7 @@ def train_validated(
     -------
     Validated
         Of all candidates that are proved, the one of lowest objective on the validation rows; where there is none, the
-        safest.
+        safest. After Ctrl-C in the middle of the proof the first model, of which nothing is proved.
     """
     tied, proving = rows.tied, aside.tied
     ours, theirs = ([item.constraint.text for item in part.constraints] for part in (tied, proving))
@@ -148,6 +148,8 @@ def train_validated(
         if budget.exhausted or not model.met:
             break
 
+    ended = budget.status(converged=not budget.exhausted)  # of the family, whichever of its models is chosen
+
     def search(margins: Floats) -> Found[_Candidate]:
         found = [(item, choose_threshold(tied, item.learned, 0.0, margins)) for item in family]
         member, choice = min(found, key=lambda pair: (not pair[1].met, pair[1].violation, pair[1].objective))
@@ -162,9 +164,13 @@ def train_validated(
         decisions = EITHER if not constant else slice(0, 1) if threshold < 0.0 else slice(1, 2)
         return Judged.of(candidate, proving, proving.positive_mass(said), lambda population: decisions)
 
-    path = safest_first(search, tied, proving)
-    constants = [(family[0], threshold) for threshold in (-np.inf, np.inf)]
-    proof = fixed_sequence(path, constants, test, confidence)
+    try:
+        path = safest_first(search, tied, proving)
+        constants = [(family[0], threshold) for threshold in (-np.inf, np.inf)]
+        proof = fixed_sequence(path, constants, test, confidence)
+    except KeyboardInterrupt:  # the model of the goal as it stands is there, and nothing is proved of it
+        budget.interrupted = True
+        return Validated(replace(family[0].model, status=Status.INTERRUPTED), False, None, "")
     member, threshold = proof.chosen.candidate
     text, refusal = None, ""
     if not proof.met:
@@ -174,11 +180,9 @@ def train_validated(
         )  # fmt: skip
     elif proving.n_constraints:
         text = guarantee_text(proving, proof, confidence)
-    model, status = member.model, Status.CONVERGED if proof.met else Status.INFEASIBLE
-    best = model.best
+    model, best = member.model, member.model.best
+    status = ended if proof.met or ended is not Status.CONVERGED else Status.INFEASIBLE
     # a constant is a model without features
     moved = (best.w, best.b + threshold) if np.isfinite(threshold) else (np.zeros_like(best.w), np.sign(threshold))
     best = replace(best, w=moved[0], b=moved[1], shifted=best.shifted or threshold != 0.0, how="")
-    if model.status in (Status.INTERRUPTED, Status.STOPPED, Status.TIME_LIMIT):
-        status = model.status
     return Validated(replace(model, best=best, status=status), proof.met, text, refusal)

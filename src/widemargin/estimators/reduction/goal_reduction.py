@@ -136,7 +136,7 @@ class GoalReduction(ThresholdedModel):
     guarantee_ : str or None
         What is proved about new rows, and under which assumptions; None without a confidence.
     status_ : str
-        "converged", "infeasible" or "interrupted".
+        "converged", "time_limit", "stopped" (by a callback), "infeasible" or "interrupted".
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Both only where the estimator has them.
@@ -273,6 +273,7 @@ class GoalReduction(ThresholdedModel):
             tied, fitter, group, len(self.groups_ or ()) or 1, most, self._options
         )  # fmt: skip
         best = visits.run(budget)
+        cut_short = budget.exhausted  # the fits that follow take what they take
         # With a confidence the held-out rows choose among the models; else the cross-fitted scores do.
         if aside is not None:
             self._adopt_proved(visits, aside)
@@ -282,8 +283,10 @@ class GoalReduction(ThresholdedModel):
             self._adopt_average(visits, visits.nearest(best))
         if budget.interrupted:
             self.status_ = "interrupted"
-        elif budget.exhausted:
+        elif cut_short:
             warn(f"{cause_of(budget)}; the best of {self.n_models_} models is kept.", MarginConvergenceWarning)
+            if self.status_ == "converged":
+                self.status_ = str(budget.status(converged=False))
         interrupted(self._options, budget)
         return self
 

@@ -102,14 +102,14 @@ def search(
         Every model visited that no other beats in every respect.
     """
     pool, first, give_back = Pool(measures), None, measures is hard
-    if start is None and options.steps > 1:
-        first = _ladder(problem, convex, pool, options, budget)
-        if pool.best.perfect:
-            return pool
-    enforce(problem, convex, pool, options, give_back=give_back, start=start, first=first, budget=budget)
-    if problem.n_constraints == 0:
-        return pool
     try:
+        if start is None and options.steps > 1:
+            first = _ladder(problem, convex, pool, options, budget)
+            if pool.best.perfect:
+                return pool
+        enforce(problem, convex, pool, options, give_back=give_back, start=start, first=first, budget=budget)
+        if problem.n_constraints == 0:
+            return pool
         plain = _second_opinions(
             problem, convex, pool, options, hard, start=start, ladder=first is not None, budget=budget
         )
@@ -127,6 +127,8 @@ def search(
         if small:
             _below(problem, convex, pool, options, budget)
     except KeyboardInterrupt:  # outside the descents, which keep what they have themselves
+        if not pool.members:
+            raise
         budget.interrupted = True
     return pool
 
