@@ -22,8 +22,9 @@ from widemargin.cli.models_and_rows import (
 )
 from widemargin.cli.parser import OF_STANDARDS, refuse_options
 from widemargin.cli.reports import PREDICATE, audit_document, audit_suite, junit_xml, statement, write_json, write_text
-from widemargin.cli.tables.table_files import Block, TableBlocks, by_pieces, table_files
+from widemargin.cli.tables.table_files import Block, TableBlocks, table_files
 from widemargin.cli.tables.training_data import TableRows, is_trained_on
+from widemargin.cli.workers import by_pieces
 from widemargin.diagnostics import AuditBlock, AuditCounts, GoalReport
 from widemargin.exceptions import DataError, TableWarning, WidemarginError
 

@@ -20,8 +20,9 @@ from widemargin.cli.goals_file.reader import goals_of
 from widemargin.cli.goals_file.rules import refuse_to_replace
 from widemargin.cli.models_and_rows import load_candidate
 from widemargin.cli.tables.column_roles import feature_columns
-from widemargin.cli.tables.table_files import TableBlocks, by_pieces
+from widemargin.cli.tables.table_files import TableBlocks
 from widemargin.cli.tables.table_writing import TableWriter
+from widemargin.cli.workers import by_pieces
 from widemargin.diagnostics.audit import own_setting
 from widemargin.exceptions import DataError, TableWarning, TimeBudgetError
 

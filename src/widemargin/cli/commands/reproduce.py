@@ -5,7 +5,7 @@ from typing import Any
 
 from widemargin._papers import papers_module
 from widemargin.cli.console import Deadline, Progress, say
-from widemargin.cli.tables.table_files import connected
+from widemargin.cli.workers import connected
 
 
 def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:

@@ -1,19 +1,15 @@
 """Tables read from files: CSV (packed or not), Parquet and Arrow, whole or a block of rows at a time.
 
 Parquet (a file, or a folder of parts) and large CSV are read in blocks, in bounded memory. CSV up to 64 MB is read
-whole, so that every value has a say in the type of its column; beyond, the first 64 MB decide. `--workers N` or
-`--workers tcp://HOST:PORT` asks for pieces of a table side by side, here or on a Dask cluster.
+whole, so that every value has a say in the type of its column; beyond, the first 64 MB decide.
 """
 
 import copy
 import hashlib
-import socket
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, Unpack
-from urllib.parse import urlsplit
+from typing import NamedTuple, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -28,11 +24,9 @@ from widemargin._typing import Bools, Ints
 from widemargin.cli.goals_file.keys import Label, Split, TablePath, paths_of, table_text
 from widemargin.cli.tables import csv_reading
 from widemargin.cli.tables.csv_reading import CSV_ENDINGS, CsvFormat
-from widemargin.distributed.dask_map import dask_client
 from widemargin.exceptions import DataError
 
 _ENDINGS = (*CSV_ENDINGS, *PARQUET_ENDINGS, ".arrow", ".feather", ".ipc")
-Result = TypeVar("Result")
 BLOCK_ROWS = 1 << 16
 _FAULTS = (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError, EOFError)
 """What pyarrow raises at faulty files."""
@@ -416,66 +410,3 @@ def rows_equal(column: pa.ChunkedArray, value: Label) -> Bools:
 def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """A column of words as words, if it holds them as numbers of a dictionary."""
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
-
-
-def by_pieces(
-    function: Callable[[TableBlocks], Result], blocks: TableBlocks, workers: str | None
-) -> Iterator[Result] | None:
-    """The results of a function for every piece of the table, in order; None without `--workers`.
-
-    Raises
-    ------
-    DataError
-        The table cannot be cut.
-    """
-    if workers is None or workers == "1":
-        return None
-    pieces = blocks.cut()
-    if not pieces:
-        raise DataError(f"{blocks.title}: --workers needs Parquet, whose row groups are read one by one. Convert it")
-
-    def results() -> Iterator[Result]:
-        from widemargin.distributed.workers import side_by_side
-
-        with connected(workers) as given:
-            yield from side_by_side(function, pieces, given)
-
-    return results()
-
-
-@contextmanager
-def connected(text: str, patience: float = 20) -> Iterator[Any]:
-    """What `side_by_side` takes for workers: a number, or a client that is closed in the end.
-
-    Parameters
-    ----------
-    patience : float, default=20
-        Seconds to wait for a scheduler.
-
-    Raises
-    ------
-    DataError
-        The text is neither a number nor an address, or nobody answers there.
-    MissingLibraryError
-        Dask is not installed.
-    """
-    if text.isdecimal() and int(text) > 0:
-        yield int(text)
-        return
-    if "://" not in text:
-        raise DataError(f"--workers {text}: give a number of at least 1, or an address such as tcp://127.0.0.1:8786")
-    try:
-        from distributed import Client
-
-        place = urlsplit(text)
-        if place.scheme in ("tcp", "tls") and place.hostname and place.port:  # else Dask tries for long
-            socket.create_connection((place.hostname, place.port), timeout=patience).close()
-        client = Client(text, timeout=patience, set_as_default=False)
-    except ImportError:
-        client = dask_client()  # which says what to install
-    except Exception as error:  # who is no scheduler may answer anything
-        raise DataError(f"--workers {text}: no Dask scheduler answers there ({error}). Correct the address") from error
-    try:
-        yield client
-    finally:
-        client.close()
