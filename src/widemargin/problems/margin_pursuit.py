@@ -147,25 +147,25 @@ class MarginPursuitProblem:
         scales[scales == 0.0] = 1.0
         return np.append(scales, 1.0) if self.fit_intercept else scales
 
-    def curvature(self) -> Floats | None:
+    def curvature(self, most: int = 100) -> Floats | None:
         """Second derivative of P where all phi'' are 1 (a bound), lower triangle in Fortran order.
 
-        None where it costs as much as a hundred gradients, or would be large.
+        None where it costs as much as `most` gradients, or would be large.
         """
         d = self.rows.n_features
-        if "curvature" not in self.shared:
-            # Without the regulariser, so that it serves every lam. Whitened rows usually save L-BFGS more than the
-            # hundred gradients that this may cost.
-            mean_squares = None
-            if d <= 1000 and self.rows.n_stored <= 400 * self.n_rows:
-                gram, sums = self.rows.moments(self.share)
-                mean_squares = np.zeros((self.n_unknowns, self.n_unknowns), order="F")
-                mean_squares[:d, :d] = gram
-                if self.fit_intercept:
-                    mean_squares[d, :d] = sums
-                    mean_squares[d, d] = 1.0
+        # Whitened rows usually save L-BFGS more than the hundred gradients that this may cost. 4,000 squared are an
+        # eighth of a gigabyte.
+        affordable = d <= min(10 * most, 4000) and self.rows.n_stored <= 4 * most * self.n_rows
+        if "curvature" not in self.shared and affordable:
+            # Without the regulariser, so that it serves every lam.
+            gram, sums = self.rows.moments(self.share)
+            mean_squares = np.zeros((self.n_unknowns, self.n_unknowns), order="F")
+            mean_squares[:d, :d] = gram
+            if self.fit_intercept:
+                mean_squares[d, :d] = sums
+                mean_squares[d, d] = 1.0
             self.shared["curvature"] = mean_squares
-        shared = self.shared["curvature"]
+        shared = self.shared.get("curvature")
         if shared is None:
             return None
         curvature = shared.copy(order="F")

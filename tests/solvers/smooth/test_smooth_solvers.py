@@ -54,6 +54,21 @@ def test_lbfgs_without_the_matrix_of_curvatures(monkeypatch):
     assert found.n_iter > expected.n_iter
 
 
+def test_lbfgs_takes_the_matrix_after_all_where_many_steps_were_not_enough():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 5)) @ rng.normal(size=(5, 450)) + 0.3 * rng.normal(size=(500, 450))
+    y = np.where(X[:, 0] + rng.normal(size=500) > 0.0, 1.0, -1.0)
+
+    def solved(patience, max_iter):  # the matrix is kept by a problem, and then there from the start
+        return lbfgs.solve(problem(X, y, lam=1e-3), patience=patience, max_iter=max_iter)
+
+    assert problem(X, y).curvature() is None
+    found = solved(100, 300)
+    assert found.status is Status.CONVERGED and 100 < found.n_iter < 250 and found.gap <= 1e-6
+    assert solved(300, 300).gap > 1e3 * found.gap
+    assert solved(100, 100).n_iter == 100
+
+
 def test_lbfgs_without_a_regulariser():
     X, y = task()
     given = problem(X, y, lam=0.0)

