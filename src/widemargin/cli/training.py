@@ -1,7 +1,6 @@
 """The training rows of a goals file with their features, and the estimators that it describes."""
 
 import functools
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,6 +11,7 @@ import numpy.typing as npt
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
+from widemargin.cli.checks.column_checks import written_days, written_numbers
 from widemargin.cli.console import Progress, warnings_reworded
 from widemargin.cli.goals_file.keys import GoalsFile, TablePath, paths_of
 from widemargin.cli.tables.table_files import sha256_of
@@ -22,7 +22,7 @@ from widemargin.estimators.rate_constrained.cross_validated import RateConstrain
 from widemargin.estimators.rate_constrained.ramp_model import gathered
 from widemargin.estimators.reduction.goal_reduction import GoalReduction
 from widemargin.estimators.thresholds.goal_threshold import GoalThresholdClassifier
-from widemargin.exceptions import DataError, MarginConvergenceWarning
+from widemargin.exceptions import DataError, MarginConvergenceWarning, TableWarning, warn
 from widemargin.goals import Goal
 from widemargin.preprocessing import TablePreprocessor, make_preprocessor
 
@@ -125,7 +125,7 @@ class Prepared:
         progress.step(step)
         if seconds is not None and seconds <= 0.0:
             text = f"{called} is left out: {limit} is used up."
-            warnings.warn(text, MarginConvergenceWarning, stacklevel=2)
+            warn(text, MarginConvergenceWarning)
             return None
         positive = self.goals.data.positive
         if positive is None:  # without a goal it does not matter which
@@ -180,6 +180,11 @@ def prepare(goals: GoalsFile, progress: Progress) -> Prepared:
         sparse_output=model.learner != "trees",
     )  # fmt: skip
     train = data.rows["train"]
+    for name in data.features:
+        # Each such text would be a word of its own.
+        column = train.populations[name]
+        if name not in (*words, *dates) and (text := written_days(column) or written_numbers(column)):
+            warn(f"feature {name!r} {text}, or name it in data.words", TableWarning)
     rows = {"train": train.replaced(X=step.fit_transform(train.populations))}
     rows |= {part: content.replaced(X=step.transform(content.populations)) for part, content in data.rows.items()
              if part != "train"}  # fmt: skip

@@ -497,3 +497,25 @@ def test_what_is_for_svms_is_refused_of_trees(folder, capsys, model, more, key):
     message = capsys.readouterr().err
     assert f"{key}: " in message
     assert "learner" in message or "trees" in message
+
+
+@pytest.mark.parametrize(
+    ("spelling", "text"),
+    [
+        ("{:_}".format, "feature 'pay' holds numbers written as texts, such as 1'000: write digits"),
+        (
+            lambda number: f"{1 + number % 28}/{1 + number % 12}/{1980 + number % 40}",
+            "feature 'pay' holds days such as",
+        ),
+    ],
+)
+def test_texts_that_are_numbers_or_days_are_told(folder, capsys, spelling, text):
+    rows = people()
+    rows["pay"] = [spelling(1000 + 37 * row).replace("_", "'") for row in range(len(rows["income"]))]
+    write_csv(folder / "people.csv", rows)
+    main(["train", str(folder / "goals.toml")])
+    assert text in " ".join(capsys.readouterr().err.split())
+    (folder / "goals.toml").write_text((folder / "goals.toml").read_text().replace("[goal]", 'words = ["pay"]\n[goal]'))
+    capsys.readouterr()
+    main(["train", str(folder / "goals.toml")])
+    assert "feature 'pay' holds" not in capsys.readouterr().err
