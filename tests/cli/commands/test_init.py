@@ -383,6 +383,13 @@ def test_codes_and_small_classes_of_words_stay_words():
     assert found.ignore == {}
 
 
+def test_numbers_of_places_are_words_where_there_are_hundreds_of_them():
+    row = np.arange(900)
+    places = {name: 10_000 + 37 * (row * 7 % 211) for name in ("zip_code", "PLZ", "county_fips", "pay")}
+    found = roles(**places, code=row * 11 % 307, y=row % 2)
+    assert set(found.words) == {"zip_code", "PLZ", "county_fips"} and {"pay", "code"} <= set(found.features)
+
+
 @pytest.mark.parametrize("pair", ["ja nein", "oui non", "sim não", "tak nie", "да нет", "是 否", "1.0 0.0", "T F"])
 def test_yes_is_known_in_other_languages(pair):
     yes, no = pair.split(" ")

@@ -48,6 +48,8 @@ from widemargin.cli.goals_file.keys import Label, Split
 from widemargin.exceptions import DataError
 from widemargin.preprocessing.schema import squares_overflow
 
+_PLACES = {"zip", "zipcode", "postcode", "postal", "plz", "fips"}
+"""Words of numbers that name places: the next larger number is no more of anything."""
 _PARTS = {"train", "training", "test", "testing", "valid", "validation", "holdout", "dev", "fold", "cv", "learn"}
 """Words in columns that split the rows: voices have parts, and arms fold, too."""
 
@@ -185,8 +187,7 @@ def guess_roles(
     of_people = [*protected, *(name for name in ignore if _protected_kind(name) is not None)]
     positive, why_positive = _positive(target, labels, bool(of_people), favourable, ask)
     features = tuple(name for name in used if name not in protected)
-    code_words = {"code", "type", "zip", "zipcode", "postcode", "education", "category", "status", "kind", "group",
-                  "region", "state"}  # fmt: skip
+    code_words = {"code", "type", "education", "category", "status", "kind", "group", "region", "state", *_PLACES}
     codes = (name for name in features if words_of(name) & code_words and is_code(name, table[name]))
     words = tuple(name for name in codes if _values(table[name], 2) is None)  # of two values a number says as much
     if not features:
@@ -404,6 +405,7 @@ def _reason_to_ignore(name: str, column: pa.ChunkedArray, labels: npt.NDArray[An
 
 
 def is_code(name: str, column: pa.ChunkedArray) -> bool:
-    """Whether whole numbers may stand for words: few values, and a name that counts nothing."""
-    few = pa.types.is_integer(column.type) and _values(column, 50) is not None
-    return few and not words_of(name) & {"num", "number", "count", "n", "years", "amount", "amt"}
+    """Whether whole numbers may stand for words: few values (of places, hundreds), and a name that counts nothing."""
+    few = 1000 if words_of(name) & _PLACES else 50
+    is_few = pa.types.is_integer(column.type) and _values(column, few) is not None
+    return is_few and not words_of(name) & {"num", "number", "count", "n", "years", "amount", "amt"}
