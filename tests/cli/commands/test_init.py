@@ -385,7 +385,7 @@ def test_codes_and_small_classes_of_words_stay_words():
 
 def test_numbers_of_places_are_words_where_there_are_hundreds_of_them():
     row = np.arange(900)
-    places = {name: 10_000 + 37 * (row * 7 % 211) for name in ("zip_code", "PLZ", "county_fips", "pay")}
+    places = dict.fromkeys(("zip_code", "PLZ", "county_fips", "pay"), 10000 + 37 * (row * 7 % 211))
     found = roles(**places, code=row * 11 % 307, y=row % 2)
     assert set(found.words) == {"zip_code", "PLZ", "county_fips"} and {"pay", "code"} <= set(found.features)
 
