@@ -124,6 +124,20 @@ def test_raw_columns_that_are_many_end_too():
     assert model.gap_ <= 1e-3
 
 
+@pytest.mark.filterwarnings("ignore:.*(Scale them|hardly regularises):widemargin.exceptions.KernelWarning")
+@pytest.mark.parametrize("C", [10.0, 1000.0])
+def test_rows_that_are_parted_have_the_same_solution_at_any_large_C(C):
+    """Squares of raw columns: no coefficient is above 1e-5, and C says nothing of which are 0."""
+    rng = np.random.default_rng(8)
+    y = rng.random(800) < 0.5
+    X = 1500.0 * np.where(y[:, None], 2.0 * rng.normal(size=(800, 12)), 12**-0.5 * 2.0 + rng.normal(size=(800, 12)))
+    first, second = np.triu_indices(12)
+    Z = np.column_stack((X, X[:, first] * X[:, second]))
+    model = KernelSVC(kernel="linear", C=C).fit(Z, y)
+    assert model.status_ == "converged" and model.violation_ <= 1e-3 and model.score(Z, y) == 1.0
+    assert np.abs(model.dual_coef_).max() < 1e-5
+
+
 def test_few_working_sets_solve_what_is_easy():
     rng = np.random.default_rng(7)
     X = rng.normal(size=(700, 500))

@@ -182,9 +182,13 @@ class _Path:
         self.primal, self.gap = np.inf, 1.0
 
     def at_bounds(self) -> tuple[Bools, Bools]:
-        """Which dual variables are nearer to a bound, by its share, than the slack of its other side is to 0."""
-        low, high = self.a / self._upper, 1.0 - self.a / self._upper
-        return (low < self._z) & (low < 0.5), (high < self._s) & (low >= 0.5)
+        """Which dual variables are nearer to a bound, by its share, than the slack of its other side is to 0.
+
+        Where none comes near its upper bound, as of rows that are parted, shares are those of the largest one.
+        """
+        share = self.a / self._upper
+        low, high = self.a / np.minimum(self._upper, self.a.max(initial=1e-300)), 1.0 - share
+        return (low < self._z) & (share < 0.5), (high < self._s) & (share >= 0.5)
 
     def step(self) -> bool:
         """One step; False where the path has ended, or rounding allows no more."""
