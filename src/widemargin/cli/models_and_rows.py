@@ -6,8 +6,9 @@ they need `--trust-code`.
 """
 
 import argparse
+import contextlib
 import warnings
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -180,15 +181,17 @@ def _warn_of_rows_drawn_anew(goals: GoalsFile, given: Collection[Path | str]) ->
     They are drawn by the length of the table, so a row more, or another share, draws others, and rows in another order
     are others.
     """
-    asked = {"table_sha256": sha256_of(goals.data.table), "validation_fraction": goals.validation.test_fraction}
+    known: dict[Path | str, Mapping[str, Any]] = {}
     for name in given:
-        try:
-            known = model_info(name).metadata
-        except ModelFileError:  # not of `train`, so nothing is known
+        with contextlib.suppress(ModelFileError):  # not of `train`, so nothing is known
+            known[name] = model_info(name).metadata
+    # The whole table is read for its digest, and only where a model says which it was.
+    digest = sha256_of(goals.data.table) if any("table_sha256" in each for each in known.values()) else None
+    asked = {"table_sha256": digest, "validation_fraction": goals.validation.test_fraction}
+    for name, each in known.items():
+        if all(each.get(key, value) == value for key, value in asked.items()):
             continue
-        if all(known.get(key, value) == value for key, value in asked.items()):
-            continue
-        other = "the share" if known.get("table_sha256") == asked["table_sha256"] else "the table"
+        other = "the share" if each.get("table_sha256") == digest else "the table"
         text = (
             f"validation.fraction holds out other rows now than when {name} was trained, because {other} was another "
             "then: this model may know the rows that are measured. Train again, or measure new rows by --data"

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
-from widemargin.cli.checks.column_checks import written_days, written_numbers
+from widemargin.cli.checks.column_checks import unread_texts
 from widemargin.cli.console import Progress, warnings_reworded
 from widemargin.cli.goals_file.keys import GoalsFile, TablePath, paths_of
 from widemargin.cli.tables.table_files import sha256_of
@@ -181,10 +181,8 @@ def prepare(goals: GoalsFile, progress: Progress) -> Prepared:
     )  # fmt: skip
     train = data.rows["train"]
     for name in data.features:
-        # Each such text would be a word of its own.
-        column = train.populations[name]
-        if name not in (*words, *dates) and (text := written_days(column) or written_numbers(column)):
-            warn(f"feature {name!r} {text}, or name it in data.words", TableWarning)
+        if text := unread_texts(name, train.populations[name], goals):
+            warn(text, TableWarning)
     rows = {"train": train.replaced(X=step.fit_transform(train.populations))}
     rows |= {part: content.replaced(X=step.transform(content.populations)) for part, content in data.rows.items()
              if part != "train"}  # fmt: skip

@@ -444,7 +444,11 @@ def test_rows_held_out_that_the_model_may_know_are_named(project, capsys):
     model = project / "out" / "people.skops"
     assert run(capsys, "train", goals)[0] == 0
     warned = r"holds out other rows now than when .*people\.skops was trained, because {} was another then"
-    commands = (["audit"], ["report", "--no-tradeoff"], ["compare", "--models", model, model])
+    commands = (
+        ["audit"],
+        ["report", "--no-tradeoff", "--out", project / "r.html"],
+        ["compare", "--models", model, model],
+    )
     goals.write_text(text.replace("0.25", "0.5"))
     for command, *more in commands:
         assert re.search(warned.format("the share"), run(capsys, command, goals, *more)[2])

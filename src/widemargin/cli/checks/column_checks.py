@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from widemargin._text import folded, listing, time_of
 from widemargin._typing import Ints
 from widemargin.cli.checks.findings import Findings
+from widemargin.cli.goals_file.keys import GoalsFile
 from widemargin.cli.tables.column_roles import feature_columns
 from widemargin.exceptions import DataError, TableWarning
 
@@ -98,9 +99,8 @@ def check_features(
                 listed = f" ({', '.join(deviation.examples)})" if deviation.examples else ""
                 text = f"on {where} column {name!r} has {what} in {deviation.n_rows} row(s){listed}{unlike}"
                 findings.warning(place, f"{text}. The model falls back")
-        text = written_days(train[name]) or written_numbers(train[name])
-        if text and name not in (*goals.data.words, *goals.data.dates):
-            findings.warning(place, f"feature {name!r} {text}, or name it in data.words")
+        if text := unread_texts(name, train[name], goals):
+            findings.warning(place, text)
         for text in _looks(name, train[name], labels):
             findings.warning(place, f"feature {name!r} {text}")
         if name in protected:
@@ -191,6 +191,15 @@ def stands_for_none(column: pa.ChunkedArray, *, is_target: bool = False) -> str:
     told = [(value, pc.sum(pc.equal(values, value)).as_py()) for value in held]
     said = " and ".join(f"{value!r} in {number} of {len(column)} rows" for value, number in told if number > 1)
     return said and f"holds {said}: if it stands for no value, name it in data.missing"
+
+
+def unread_texts(name: str, column: pa.ChunkedArray, goals: GoalsFile) -> str:
+    """That a feature holds numbers or days as texts, each of which would be a word of its own; else nothing.
+
+    Nothing either where the goals file says that they are words, or dates.
+    """
+    text = "" if name in (*goals.data.words, *goals.data.dates) else written_days(column) or written_numbers(column)
+    return text and f"feature {name!r} {text}, or name it in data.words"
 
 
 def written_numbers(column: pa.ChunkedArray) -> str:

@@ -125,11 +125,10 @@ class RiskProblem:
         tiny = 1e-12 * total + 1e-300
         # What the risk takes off makes systems that conjugate gradients do not solve.
         most = 2 * _DENSE if columns.shape[1] else _DENSE
-        if self.radius == 0.0 and self.rows.n_rows <= min(d, most):
-            system = self.rows.inner_products * (curvature / ridge)
-            # The more the rows count beside the ridge, the more digits are lost when their part is taken off again.
-            if system.diagonal().max(initial=0.0) <= _STIFF:
-                return self._newton_by_rows(system, gradient, curvature, columns, ridge, tiny)
+        few = self.radius == 0.0 and self.rows.n_rows <= min(d, most)
+        # The more the rows count beside the ridge, the more digits are lost when their part is taken off again.
+        if few and (self.rows.inner_products.diagonal() * curvature).max(initial=0.0) <= _STIFF * ridge:
+            return self._newton_by_rows(gradient, curvature, columns, ridge, tiny)
         # What the risk takes off the curvature of the losses is of low rank, so it is taken off the small matrix as
         # outer products of gradients, and never as a matrix over rows.
         taken = [self.back(np.ascontiguousarray(column)) for column in columns.T]
@@ -166,14 +165,14 @@ class RiskProblem:
         return np.asarray(direction)
 
     def _newton_by_rows(
-        self, system: Floats, gradient: Floats, curvature: Floats, columns: Floats, ridge: float, tiny: float
+        self, gradient: Floats, curvature: Floats, columns: Floats, ridge: float, tiny: float
     ) -> Floats:
         """The Newton step by a system of one number a row, the change z of its score, where rows are few.
 
         With `M = diag(curvature) - columns columns'` the step has `ridge dw = -gradient - X' M z` and `z = X dw + db`,
-        so `(I + X X' M / ridge) z = db - X gradient / ridge`. `system` is `X X' diag(curvature) / ridge`.
+        so `(I + X X' M / ridge) z = db - X gradient / ridge`.
         """
-        d = self.rows.n_features
+        d, system = self.rows.n_features, self.rows.inner_products * (curvature / ridge)
         if columns.shape[1]:
             system -= (self.rows.inner_products @ columns) @ (columns.T / ridge)
         system[np.diag_indices_from(system)] += 1.0
