@@ -19,7 +19,7 @@ from widemargin.cli.candidates import Candidate, FrameModel, PredictionsFile, Re
 from widemargin.cli.console import Deadline
 from widemargin.cli.goals_file.keys import GoalsFile, TablePath
 from widemargin.cli.onnx_model import OnnxModel
-from widemargin.cli.tables.column_roles import feature_columns, require_columns, split_rows, third_class
+from widemargin.cli.tables.column_roles import feature_columns, never_learned, require_columns, split_rows, third_class
 from widemargin.cli.tables.table_files import Block, TableBlocks, sha256_of
 from widemargin.cli.tables.training_data import TableRows, external_rows, is_trained_on, rows_of
 from widemargin.exceptions import DataError, ModelFileError, ModelFileWarning, TableWarning
@@ -291,16 +291,22 @@ def _other_class(blocks: TableBlocks, goals: GoalsFile) -> Any:
 
 
 def classes_of(request: Request, candidate: Candidate) -> list[Any] | None:
-    """The classes of a candidate, else those of the table's target where no class is the positive one.
+    """The classes of a candidate, of several also those of the table's target that it does not know.
 
-    None where the negative one of two shows itself.
+    Without a candidate that knows its classes those of the target, and None where the negative one of two shows itself.
     """
-    target = request.goals.data.target
-    if candidate.classes is not None or request.goals.data.positive is not None:
-        return candidate.classes
+    target, known = request.goals.data.target, candidate.classes
+    if request.goals.data.positive is not None or (known is not None and len(known) == 2):
+        return known
     seen = {value for block in request.blocks.read([target]) if target in request.blocks.names
             for value in pc.unique(block.table[target]).to_pylist() if value is not None}  # fmt: skip
-    return sorted(seen or {*candidate.labels})
+    if known is None:
+        return sorted(seen or {*candidate.labels})
+    # Labels of which the model knows none are written otherwise, and are told so where they are counted.
+    new = sorted(seen.difference(known)) if seen.intersection(known) else []
+    if text := never_learned(new, target):
+        warnings.warn(f"{candidate.title}: {text}", TableWarning, stacklevel=2)
+    return [*known, *new]
 
 
 def audited_rows(

@@ -9,6 +9,7 @@ from sklearn.datasets import load_iris
 
 from command_line import content_and_print
 from widemargin.cli.main import main
+from widemargin.cli.tables.table_files import held_out
 
 GOALS = """
 [data]
@@ -183,3 +184,17 @@ def test_a_verdict_that_differs_from_the_cross_validated_report_says_why(folder,
     assert code == 1
     assert content["met"] == {"train": False} and content["training"]["constraints"][0]["met"]
     assert "NOT MET on the training rows as the final model decides them, though met by the cross-validated" in printed
+
+
+def test_a_class_that_no_training_row_has_is_said_and_counts_as_errors(folder, capsys):
+    frame = pd.read_csv(folder / "iris.csv")
+    frame.loc[held_out(len(frame), 0.3).argmax(), "species"] = "unheard of"
+    frame.to_csv(folder / "iris.csv", index=False)
+    text = "no training row has 'unheard of' as its 'species'"
+    trained = json.loads(run(capsys, folder, "train", "--json").out)
+    assert text in " ".join(trained["cautions"])
+    audited = run(capsys, folder, "audit", "--model", folder / "m.skops", "--rows", "test", "--json")
+    assert text in audited.err
+    error = json.loads(audited.out)["report"]["objective"]
+    assert error == trained["reports"]["test"]["this model"]["objective"] > 0.0
+    assert text in run(capsys, folder, "report", "--model", folder / "m.skops", "--rows", "test").err

@@ -21,7 +21,7 @@ from widemargin.cli.commands.tradeoff import read_stored, short_values, sweep
 from widemargin.cli.console import Progress, say, warnings_reworded
 from widemargin.cli.goals_file.keys import TablePath
 from widemargin.cli.goals_file.reader import goals_of
-from widemargin.cli.models_and_rows import Request, audited_rows, open_request
+from widemargin.cli.models_and_rows import Request, audited_rows, classes_of, open_request
 from widemargin.cli.reports import audit_document, write_json, write_text
 from widemargin.cli.tables.table_files import Block, sha256_of
 from widemargin.cli.tables.training_data import TableRows, as_external, baseline_labels
@@ -267,7 +267,7 @@ def _measured(
         tables = [(whole.populations, answer.labels)]
         tables += [(rows.populations, outside[name]) for name, rows in external.items()]
         # A classifier that has answered already, about these tables only.
-        model = SimpleNamespace(classes_=np.array(candidate.classes))
+        model = SimpleNamespace(classes_=np.array(classes_of(request, candidate)))
         model.predict = lambda X: next(labels for table, labels in tables if table is X)
         if answer.scores is not None:
             model.decision_function = lambda X: answer.scores

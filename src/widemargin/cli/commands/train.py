@@ -20,6 +20,7 @@ from widemargin.cli.candidates import score_rule
 from widemargin.cli.console import Progress, comparison, say, warnings_reworded
 from widemargin.cli.goals_file.keys import GoalsFile, table_text
 from widemargin.cli.goals_file.reader import goals_of
+from widemargin.cli.tables.column_roles import never_learned
 from widemargin.cli.tables.training_data import PART_NAMES, TableRows, as_external, baseline_labels
 from widemargin.cli.training import Prepared, prepare
 from widemargin.diagnostics import GoalReport, audit
@@ -153,7 +154,7 @@ def _fit(prepared: Prepared, path: Path | None, progress: Progress) -> _Result:
     if confidence is not None:
         del verdicts["train"]
         verdicts = {"validation": classifier.guarantee_ is not None, **verdicts}
-    return _Result(prepared, model, reports, verdicts, _cautions(goals, reports), path, interrupted)
+    return _Result(prepared, model, reports, verdicts, _cautions(prepared, reports), path, interrupted)
 
 
 @contextlib.contextmanager
@@ -253,10 +254,13 @@ def _write_junit(path: Path, result: _Result) -> None:
     write_text(junit_xml(suites, command="train"), path)
 
 
-def _cautions(goals: GoalsFile, reports: Mapping[str, Mapping[str, GoalReport]]) -> list[str]:
+def _cautions(prepared: Prepared, reports: Mapping[str, Mapping[str, GoalReport]]) -> list[str]:
     """Why the model may be worth little whatever the verdicts say, by the rows held out where there are some."""
     seen = {part: of_part[MODEL] for part, of_part in reports.items()}
     texts = [f"on the {PART_NAMES[part]}, {text}" for part, report in seen.items() for text in report.cautions]
+    goals, known = prepared.goals, np.unique(np.asarray(prepared.data.rows["train"].y))
+    if text := never_learned(np.setdiff1d(prepared.classes, known).tolist(), goals.data.target):
+        texts.append(text)
     train, test = (seen[part].objective if part in seen else None for part in ("train", "test"))
     if train is not None and test is not None and str(goals.goal.objective) == "error_rate()":
         # Chance alone moves an error of few rows; four standard errors and five points are more than that.

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from widemargin._text import close_match
+from widemargin._text import close_match, listing
 from widemargin._typing import Floats
 from widemargin.cli.goals_file.keys import GoalsFile, Split
 from widemargin.cli.tables.table_files import Block, held_out, rows_equal
@@ -204,6 +204,13 @@ def third_class(block: Block, target: str, values: npt.NDArray[Any], classes: Se
         f"drop rows: {here[rarest].item()!r} is first in {_row(block, first[rarest])}. Or leave out data.positive, and "
         f"name the classes in the goal: recall(of={classes[0]!r})"
     )
+
+
+def never_learned(classes: Sequence[Any], target: str) -> str:
+    """What rows of classes mean that no training row has: an error each; nothing where there are none."""
+    if not classes:
+        return ""
+    return f"no training row has {listing(classes)} as its {target!r}, so rows that have are decided wrongly"
 
 
 def _row(block: Block, place: int) -> str:
