@@ -18,7 +18,7 @@ from widemargin._files import free_name
 from widemargin._text import column_names
 from widemargin.cli.candidates import score_rule
 from widemargin.cli.console import Progress, comparison, say, warnings_reworded
-from widemargin.cli.goals_file.keys import GoalsFile, table_text
+from widemargin.cli.goals_file.keys import table_text
 from widemargin.cli.goals_file.reader import goals_of
 from widemargin.cli.tables.column_roles import never_learned
 from widemargin.cli.tables.training_data import PART_NAMES, TableRows, as_external, baseline_labels
