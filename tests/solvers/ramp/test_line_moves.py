@@ -180,6 +180,23 @@ def test_a_walk_finds_what_moves_from_one_place_do_not() -> None:
     assert np.mean(gains) > 0.0
 
 
+def test_a_walk_that_finds_nothing_more_ends_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, w, b = tight(2, 0.003, n=60, d=3, m=1)
+    monkeypatch.setattr(line_moves, "OPTIONS", replace(line_moves.OPTIONS, walk=10**6, idle=500))
+    tried, gained, loop = [0], [0], line_moves.try_lines
+
+    def counted(*given: Any) -> int:
+        before = given[-1].best.copy()
+        tried.append(tried[-1] + loop(*given))
+        if not np.array_equal(before, given[-1].best):
+            gained.append(tried[-1])
+        return tried[-1] - tried[-2]
+
+    monkeypatch.setattr(line_moves, "try_lines", counted)
+    moved(problem, w, b, walk=True)
+    assert 2 * gained[-1] + 500 < tried[-1] <= 2 * gained[-1] + 500 + line_moves.OPTIONS.chunk
+
+
 def test_a_move_has_to_be_worth_what_w_grows_by() -> None:
     lost = []
     for seed in range(10):

@@ -66,6 +66,11 @@ class MoveOptions:
         weights are very unequal a step is short that takes a few heavy rows across.
     uneven_walk : int
         So many times as long are walks there: every heavy row makes local bests of its own.
+    idle : int
+        A walk ends after so many lines, and as many again as had led to the best, without a better one. Of a gain of
+        .0023 on average on 546 walks of 220 real tables that lost .000004; 4,000 ended at training errors higher by
+        .0006 on 240 goals of drawn tables of 110 rows. Walks of 50,000 lines, between a hundred different rows of very
+        unequal weights, take a fifth of the time.
     more_walks : int
         To be made where the first one leaves bounds missed: of 110 rows some goals have few models, and a refusal says
         that none was found.
@@ -92,6 +97,7 @@ class MoveOptions:
     reach_most: int = 600
     kicks: tuple[float, ...] = (0.05, 0.1, 0.3, 1.0)
     uneven_walk: int = 4
+    idle: int = 10_000
     more_walks: int = 3
     patience: int = 100
     chunk: int = 100
@@ -170,13 +176,13 @@ def improve(
         lines = max(min((OPTIONS.few_rows // n) ** 2, longer), OPTIONS.walk)
         lines *= OPTIONS.uneven_walk if is_uneven(problem.weight) else 1
     # The lines go through the features in one random order after the other, so that none is favoured by its number.
-    order, done = rng.permutation(d + 1), 0
+    order, done, found, best = rng.permutation(d + 1), 0, 0, at.best.copy()
     reach = max(OPTIONS.reach, min(int(OPTIONS.reach_share * n), OPTIONS.reach_most))
     # On large tables it is the entries that cost time, not the number of lines: their sum is what ends the moves there.
     # Where every row lies on its better side, as those of a separable table may, no model is better.
     least = float(np.minimum(problem.coef.alpha0, problem.coef.beta0) @ problem.cell_weight)
     while done < lines and (columns.small or at.tried[1] < most) and not budget.exhausted:
-        if at.best[0] == 0.0 and at.best[1] <= least + TIE:
+        if done > 2 * found + OPTIONS.idle or (at.best[0] == 0.0 and at.best[1] <= least + TIE):
             break
         if at.tried[0] >= OPTIONS.patience and walk:
             # Nothing along a line is better than a local best, so the walk goes on from a random model near the best
@@ -190,6 +196,8 @@ def improve(
             columns.lines(features, at.z, rng), counted, problem.lam, reach,
             OPTIONS.patience if walk else lines + 1, float(w @ w), at,
         )  # fmt: skip
+        if not np.array_equal(at.best, best):
+            found, best = done, at.best.copy()
     # The walk has added up changes; what is returned is measured once more from the model itself.
     w, b = at.best_w[:d].copy(), float(at.best_w[d])
     return Moved(w, b, *problem.values(problem.hard_mass(problem.scores(w, b))))
