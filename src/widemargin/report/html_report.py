@@ -215,8 +215,9 @@ def html_report(
     rows = Rows(X, y, sample_weight, populations, baselines=baselines)
     report = measure(model, pos_label=pos_label, abstain=abstain, missing_groups=missing_groups)
     # The other models are measured with the positive class that `audit` found for this one, or their rates could count
-    # another class.
+    # another class; and of several with its classes, as these rows may lack one.
     positive = report.positive_class
+    classes = report.classes if positive is None else None
     if not model_name:
         # A pipeline is called after its last step, the classifier.
         steps = getattr(model, "steps", None)
@@ -227,7 +228,7 @@ def html_report(
     others = {name: with_populations(other, populations) for name, other in others.items()}
     content = Content(
         goal=goal, trained_goal=trained_goal, report=report,
-        others={name: measure(other, pos_label=positive) for name, other in others.items()},
+        others={name: measure(other, pos_label=positive, classes=classes) for name, other in others.items()},
         changes=changes_against(model, goal, rows, others, positive, confidence, abstain),
         margins=margins_by_population(model, goal, rows, positive),
         paths=tuple(paths), title=title or "Does the model meet its goal?", model_name=model_name,

@@ -121,6 +121,12 @@ def test_infinite_numbers_give_no_warning_of_numpys():
     assert roles(u=[float("nan")] * 30 + [*map(float, range(30))], E=[0, 1] * 30).ignore == {}  # NaN is no value
 
 
+def test_a_column_with_hardly_a_value_is_ignored():
+    few, some = ["$70/mo"] + 97 * [None], ["a"] * 5 + ["b"] * 10 + 83 * [None]
+    found = roles(fee=few, some=some, E=[0, 1] * 49)
+    assert found.ignore == {"fee": "is empty in all rows but 1"}
+
+
 @pytest.mark.usefixtures("one_setting")
 def test_a_column_without_a_name_is_shown_as_such_and_columns_of_one_reason_together(tmp_path, capsys):
     constant = {f"c{number}": [0] * 300 for number in range(12)}

@@ -186,6 +186,17 @@ def test_a_verdict_that_differs_from_the_cross_validated_report_says_why(folder,
     assert "NOT MET on the training rows as the final model decides them, though met by the cross-validated" in printed
 
 
+def test_a_class_that_is_only_predicted_stands_on_the_page(folder, capsys):
+    run(capsys, folder, "train")
+    frame = pd.read_csv(folder / "iris.csv")
+    frame["species"] = frame["species"].replace("virginica", "versicolor")
+    frame.to_csv(folder / "new.csv", index=False)
+    (folder / "loose.toml").write_text(GOALS.replace("subject to fair", "# ").replace("subject to mix", "# "))
+    options = ("--model", folder / "m.skops", "--data", folder / "new.csv")
+    run(capsys, folder, "report", *options, code=1, goals="loose.toml")
+    assert "virginica" in (folder / "m.html").read_text()
+
+
 def test_a_class_that_no_training_row_has_is_said_and_counts_as_errors(folder, capsys):
     frame = pd.read_csv(folder / "iris.csv")
     frame.loc[held_out(len(frame), 0.3).argmax(), "species"] = "unheard of"

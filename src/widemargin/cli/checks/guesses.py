@@ -389,6 +389,8 @@ def _reason_to_ignore(name: str, column: pa.ChunkedArray, labels: npt.NDArray[An
     is_named = names_rows(name, distinct, n_values)
     reasons = {
         "has the same value in every row": distinct == 1,
+        # Training fails where none of its rows has a value.
+        f"is empty in all rows but {n_values}": n_values < min(10, column.null_count),
         # Words that stand in one row each teach nothing about another row, however few the rows are.
         "names the rows: nearly every value is another one": distinct > 0.9 * n_values
         and (is_named or (is_text and n_values >= 10)),

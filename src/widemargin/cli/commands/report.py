@@ -263,7 +263,7 @@ def _measured(
     digest = prepared.digest if data == goals.data.table else sha256_of(data)
     answer = Answer(*map(joined, zip(*answers, strict=True)))
     model: Any = {**outside, None: answer.labels}
-    if candidate.classes is not None and (answer.scores is not None or answer.probabilities is not None):
+    if candidate.classes is not None:
         tables = [(whole.populations, answer.labels)]
         tables += [(rows.populations, outside[name]) for name, rows in external.items()]
         # A classifier that has answered already, about these tables only.
@@ -271,7 +271,7 @@ def _measured(
         model.predict = lambda X: next(labels for table, labels in tables if table is X)
         if answer.scores is not None:
             model.decision_function = lambda X: answer.scores
-        else:
+        elif answer.probabilities is not None:
             second = np.asarray(answer.probabilities)
             model.predict_proba = lambda X: np.column_stack([1.0 - second, second])
         model.abstain = candidate.abstain
