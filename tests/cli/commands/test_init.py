@@ -1023,8 +1023,11 @@ def test_a_target_is_none_of_several_columns_for_one_value_nor_a_word_with_a_y()
     table = {"d81educ": year % 7 / 2, "x": np.arange(400) % 7, "e": [0, 1] * 200, **columns}
     assert guess_roles(pa.table(table), None, "t.csv").target == "e"
     assert {*guess_roles(pa.table(table), "d84", "t.csv").ignore} == {"d81", "d82", "d83", "d81educ"}
-    rare = {f"rare{number}": [int(row == 70 * number) for row in range(400)] for number in range(4)}  # apart by chance
-    assert guess_roles(pa.table({"x": np.arange(400) % 7, "e": [0, 1] * 200, **rare}), None, "t.csv").target == "rare3"
+    rare = {f"rare{number}": [int(row % 90 == 20 * number) for row in range(400)] for number in range(4)}
+    table = {"x": np.arange(400) % 7, "e": [0, 1] * 200, **rare}  # apart by chance
+    assert guess_roles(pa.table(table), None, "t.csv").target == "rare3"
+    # The training rows might have none of its ones.
+    assert guess_roles(pa.table(table | {"one": np.arange(400) == 7}), None, "t.csv").target == "rare3"
     guesses = guess_roles(pa.table({"x": [*range(60)], "y": [0, 1] * 30, "z_1": [0, 0, 1] * 20}), None, "columns.csv")
     assert guesses.target == "y"
 

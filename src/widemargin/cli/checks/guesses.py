@@ -316,6 +316,9 @@ def _guessed_target(table: pa.Table, taken: set[str], where: str, ask: Ask | Non
     # the values of one, and one of a pair such as `searched_N` and `searched_Y`.
     candidates = [name for name in candidates if _looks_protected(name, table[name])[0] is None] or candidates
     candidates = [name for name in candidates if not one_hot_siblings(table, name, 1)] or candidates
+    # Of a value in a few rows the training rows may have none.
+    counts = {name: pc.min(pc.value_counts(table[name]).field("counts")).as_py() for name in candidates}
+    candidates = [name for name in candidates if counts[name] > min(3, table.num_rows // 20)] or candidates
     if not candidates:
         said = "no column without gaps has exactly two values"
         if two_valued:
