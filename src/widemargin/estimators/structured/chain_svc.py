@@ -192,7 +192,7 @@ class ChainSVC(ReadyMadeSVM):
         """The states, sorted."""
         return np.asarray(self.model_.states)
 
-    def predict(self, X: Examples) -> list[npt.NDArray[Any]]:
+    def predict(self, X: Examples) -> npt.NDArray[np.object_]:
         """The labelling of largest score of every sequence.
 
         Parameters
@@ -201,10 +201,13 @@ class ChainSVC(ReadyMadeSVM):
 
         Returns
         -------
-        list of n ndarrays of shape (T_i,)
+        ndarray of shape (n,)
+            Of objects, each an ndarray of shape (T_i,). scikit-learn joins such arrays, as `cross_val_predict` does
+            with those of its folds, but no lists of sequences of different lengths.
         """
         check_is_fitted(self)
-        return [self.model_.decode(None, u, self.theta_) for u in self._potentials(X)]
+        # NumPy would make a matrix of a list of sequences that are equally long.
+        return np.fromiter((self.model_.decode(None, u, self.theta_) for u in self._potentials(X)), dtype=object)
 
     def margins(self, X: Examples, y: Examples) -> Floats:
         """Scores of the labels given minus the largest scores of any others (of positive loss), for `margin_report`.
