@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 import sklearn
+from sklearn.metrics import f1_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -181,6 +182,29 @@ def test_scorers_take_weights_which_repeat_examples(scorer):
     score, twice = label_set_scorers[scorer], np.repeat(np.arange(60), weight)
     assert score(clf, X, Y, sample_weight=weight) == pytest.approx(score(clf, X[twice], Y[twice]))
     assert score(clf, X, Y, sample_weight=np.ones(60)) == pytest.approx(score(clf, X, Y))
+
+
+@pytest.mark.parametrize(
+    ("name", "average", "empty"), [("micro", "micro", 0), ("macro", "macro", 0), ("example", "samples", 1)]
+)
+def test_f1_is_that_of_scikit_learn_and_of_one_label_that_of_this_label(name, average, empty):
+    """Of one label micro F1 was the share of right decisions, macro F1 that of two classes, example F1 an error."""
+    rng = np.random.default_rng(0)
+    X, weight = rng.normal(size=(60, 4)), rng.integers(0, 3, 60)
+    Y = (X[:, :3] + rng.normal(size=(60, 3)) > 0.8).astype(int)
+    clf = MultiLabelSVC(None, C=0.1, random_state=0).fit(X, Y)
+    score, found = label_set_scorers[f"{name}_f1"], clf.predict(X)
+    options = {"sample_weight": weight, "average": average, "zero_division": empty}
+    assert score(clf, X, Y, sample_weight=weight) == pytest.approx(f1_score(Y, found, **options))
+    clf.fit(X, Y[:, :1])
+    found = clf.predict(X)
+    for each in (score, label_set_scorers["jaccard"], label_set_scorers["hamming"]):
+        with pytest.raises(DataError, match="y has 3 labels for 60 rows, the predictions have 1 for 60"):
+            each(clf, X, Y)
+    right = f1_score(Y[:, 0], found[:, 0], sample_weight=weight)
+    if name == "example":
+        right = np.average(found[:, 0] == Y[:, 0], weights=weight)  # a set of one label is right or wrong
+    assert score(clf, X, Y[:, :1], sample_weight=weight) == pytest.approx(right)
 
 
 def test_weights_are_routed_through_a_search_to_fit_and_scorer():

@@ -1,10 +1,13 @@
 """Newton steps on risks: by a system of one number a row as by that of the unknowns, dense as sparse, stiff or not."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from widemargin import RiskClassifier
+from widemargin.linalg import cholesky
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.losses.margin import SURROGATES
 from widemargin.losses.risks import make_risk
@@ -65,3 +68,23 @@ def test_tails_of_rows_with_more_columns_than_are_factored_converge():
     # By conjugate gradients a thousand steps were not enough.
     clf = RiskClassifier("spectral", max_iter=50).fit(X, y)
     assert clf.status_ == "converged" and clf.gap_[0] <= 1e-6
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_the_last_factor_gives_the_next_step_until_the_curvatures_are_others(fit_intercept, monkeypatch):
+    asked, rng = problem(900, 300, fit_intercept), np.random.default_rng(1)
+    asked = replace(asked, rows=RowBlocks([(rng.normal(size=(900, 300)) * 10.0 ** rng.uniform(-3, 3, 300), None)]))
+    point, gradient = rng.normal(size=(2, asked.n_unknowns)) * asked.back(asked.share)
+    none = np.zeros((900, 0))
+    factored = []
+    monkeypatch.setattr(risk_problem, "factor", lambda system: factored.append(1) or cholesky.factor(system))
+    asked.newton(point, gradient, asked.share, none, 0.0)
+    near, far = asked.share * rng.uniform(0.7, 1.0, size=900), asked.share * (rng.random(900) < 0.4)
+    for curvature, factors in ((near, 1), (far, 2), (0.0 * near, 3)):
+        step = asked.newton(point, gradient, curvature, none, 0.0)
+        assert len(factored) == factors
+        exact = replace(asked).newton(point, gradient, curvature, none, 0.0)  # a problem made of another has no factor
+        factored.pop()
+        # What a step promises is its length in the norm that does not care how columns are scaled.
+        assert gradient @ step == pytest.approx(gradient @ exact, rel=1e-4)
+    assert (asked.newton(point, 0.0 * gradient, near, none, 0.0) == 0.0).all()

@@ -22,7 +22,7 @@ from widemargin._typing import Bools, Column, Features, Floats, Ints, Matrix
 from widemargin.distributed.workers import Deadline, is_serial, side_by_side
 from widemargin.estimators._binary import checked_rows, refuse_one_class
 from widemargin.estimators.kernel_svm import multiclass
-from widemargin.estimators.kernel_svm.binary_problems import kernel_rows, splits
+from widemargin.estimators.kernel_svm.binary_problems import kernel_rows, largest_problem, splits
 from widemargin.estimators.kernel_svm.kernel_model import class_weights, positive_numbers
 from widemargin.estimators.kernel_svm.kernel_svc import KernelSVC
 from widemargin.estimators.kernel_svm.sbp_classifier import SBPClassifier
@@ -30,6 +30,8 @@ from widemargin.exceptions import CapabilityError, DataError
 from widemargin.kernels.functions import Kernel, check_precomputed, resolve_kernel
 from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_svm.batch_perceptron.svms_by_nu import Dual, NuSearch, SVMsByNu
+from widemargin.solvers.kernel_svm.dual import small_problems
+from widemargin.solvers.kernel_svm.dual.small_problems import SmallProblemOptions
 from widemargin.solvers.kernel_svm.problem import KernelProblem, WholeMatrix
 
 
@@ -105,10 +107,25 @@ class Grid(NamedTuple):
 
 @dataclass
 class _Fold:
-    """Rows held out, and the binary problems of the others: the rows of each, and its way to larger C."""
+    """Rows held out, and the binary problems of the others: the rows of each, and its way to larger C.
+
+    Where all are small, also what `small_problems.solve` needs of them: the kernel values of rows that lie in the order
+    of their classes, the number of rows of each, the pairs, and the weights.
+    """
 
     held: Ints
     paths: list[tuple[Ints, SVMsByNu]] = field(default_factory=list)
+    small: tuple[Floats, Ints, Ints, Floats] | None = None
+
+    def duals(self, name: str, value: float) -> list[Dual]:
+        """The solutions of all problems at this C or nu."""
+        if name == "nu":
+            return [path.of(value) for _, path in self.paths]
+        if self.small is None:
+            return [path.at(value) for _, path in self.paths]
+        K, counts, pairs, upper = self.small
+        results = small_problems.solve(K, counts, pairs, value * upper, SEARCH.duals.tol, Budget())
+        return [path.at(value, result) for (_, path), result in zip(self.paths, results, strict=True)]
 
 
 class CellSearch:
@@ -233,10 +250,21 @@ class CellSearch:
         model = self._model
         bias = model.fit_intercept if isinstance(model, SBPClassifier) else model._options.fit_intercept
         folds = [_Fold(held) for held in self._folds]
+        by_class = [np.flatnonzero(self._codes == c) for c in range(self._classes.shape[0])]
+        counts, few = np.array([len(own) for own in by_class]), SmallProblemOptions
+        largest = largest_problem(counts, pairs=True)
+        if self._pairs and bias and self.n_rows <= few.all_rows and largest <= few.rows // 2:
+            # Python takes several times as long as the steps of so small problems: compiled code solves all of a fold.
+            # It solves each C afresh, so that problems twice as large are better left to the working sets.
+            order = np.concatenate(by_class)
+            K = matrix.block(order, order).astype(np.float64, copy=False)
+            pairs = np.array([(split.positive, split.negative) for split in self._splits])
+            for fold in folds:
+                fold.small = K, counts, pairs, np.where(np.isin(order, fold.held), 0.0, self._weight[order])
         for split in self._splits:  # pairs of classes have a matrix of their own, which all folds share, too
             index, part = np.arange(self.n_rows), matrix
-            if self._pairs:
-                index = np.flatnonzero((self._codes == split.positive) | (self._codes == split.negative))
+            if split.negative is not None and self._pairs:
+                index = np.concatenate((by_class[split.positive], by_class[split.negative]))
                 part = matrix.subset(index)
             y = np.where(self._codes[index] == split.positive, 1.0, -1.0)
             for fold in folds:  # its own rows have no loss, and get scores
@@ -260,10 +288,7 @@ class CellSearch:
             stage = folds[done:stop]
 
             def solve(first: int, last: int, stage: Sequence[_Fold] = stage) -> list[list[Dual]]:
-                return [
-                    [path.at(value) if name == "C" else path.of(value) for _, path in fold.paths]
-                    for fold in stage[first:last]
-                ]
+                return [fold.duals(name, value) for fold in stage[first:last]]
 
             solved = [found for part in in_threads(len(stage), 1, solve) for found in part]
             for fold, found in zip(stage, solved, strict=True):

@@ -3,13 +3,13 @@
 The scorers are for `scoring=` of scikit-learn's searches and of `structural_search`.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from sklearn.metrics import average_precision_score, f1_score, hamming_loss, make_scorer
+from sklearn.metrics import average_precision_score, hamming_loss, make_scorer
 
 from widemargin._typing import ArrayLike, Bools, Features, Floats, Ints
 from widemargin.exceptions import DataError
@@ -123,12 +123,34 @@ def _known(y: ArrayLike) -> Ints:
     return sets
 
 
-def _of_sets(
-    y: ArrayLike, predicted: ArrayLike, measure: Callable[..., float],
-    sample_weight: ArrayLike | None = None, **how: Any,
-) -> float:  # fmt: skip
-    """One of scikit-learn's measures."""
-    return measure(_known(y), indicator(predicted), sample_weight=sample_weight, **how)
+def _predicted(sets: ArrayLike, truth: Ints) -> Ints:
+    """Predicted sets, of as many labels: NumPy would compare a single column of y with every column of them."""
+    found = indicator(sets)
+    if found.shape != truth.shape:
+        raise DataError(
+            f"y has {truth.shape[1]} labels for {truth.shape[0]} rows, the predictions have {found.shape[1]} for "
+            f"{found.shape[0]}: give the labels that the model was trained on, one row each."
+        )
+    return found
+
+
+def _share_wrong(y: ArrayLike, predicted: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+    truth = _known(y)
+    return float(hamming_loss(truth, _predicted(predicted, truth), sample_weight=sample_weight))
+
+
+def _f1(
+    y: ArrayLike, predicted: ArrayLike, axis: int | None, empty: float, sample_weight: ArrayLike | None = None
+) -> float:
+    """F1 over all decisions (axis None), or the mean of those of the labels (0) or of the examples (1).
+
+    scikit-learn's `f1_score` takes a single label for a vector of two classes, of which both count.
+    """
+    truth = _known(y)
+    found, weight = _predicted(predicted, truth), example_weights(sample_weight, len(truth))[:, None]
+    both, sizes = ((weight * counted).sum(axis=axis) for counted in (truth & found, truth + found))
+    of_each = np.where(sizes > 0.0, 2.0 * both / np.maximum(sizes, 1e-300), empty)
+    return _mean(of_each, sample_weight) if axis == 1 else float(np.mean(of_each))
 
 
 def example_jaccard(y: ArrayLike, predicted: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
@@ -140,7 +162,8 @@ def example_jaccard(y: ArrayLike, predicted: ArrayLike, sample_weight: ArrayLike
         0 or 1; of y, -1 or NaN where nobody has looked, which counts for neither set.
     sample_weight : array-like of shape (n,), default=None
     """
-    (truth, missing), found = _matrix(y), indicator(predicted)
+    truth, missing = _matrix(y)
+    found = _predicted(predicted, truth)
     if missing is not None:
         found = np.where(missing, 0, found)
     both, either = (truth & found).sum(axis=1), (truth | found).sum(axis=1)
@@ -184,10 +207,10 @@ _RANKED_BY = ("predict_proba", "decision_function")
 
 label_set_scorers: dict[str, Any] = {
     "jaccard": make_scorer(example_jaccard),
-    "hamming": make_scorer(_of_sets, measure=hamming_loss, greater_is_better=False),
-    "micro_f1": make_scorer(_of_sets, measure=f1_score, average="micro", zero_division=0.0),
-    "macro_f1": make_scorer(_of_sets, measure=f1_score, average="macro", zero_division=0.0),
-    "example_f1": make_scorer(_of_sets, measure=f1_score, average="samples", zero_division=1.0),
+    "hamming": make_scorer(_share_wrong, greater_is_better=False),
+    "micro_f1": make_scorer(_f1, axis=None, empty=0.0),
+    "macro_f1": make_scorer(_f1, axis=0, empty=0.0),
+    "example_f1": make_scorer(_f1, axis=1, empty=1.0),
     "au_prc": make_scorer(au_prc, response_method=_RANKED_BY),
     "precision_at_1": make_scorer(precision_at, most=1, response_method=_RANKED_BY),
     "precision_at_3": make_scorer(precision_at, most=3, response_method=_RANKED_BY),

@@ -11,14 +11,15 @@ is scaled down until they are.
 """
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
 
 from widemargin._threads import blas_threads
-from widemargin._typing import Floats
+from widemargin._typing import Floats, Reals
 from widemargin.linalg.cholesky import factor
 from widemargin.linalg.cholesky import solve as solve_factored
 from widemargin.linalg.matrix_blocks import RowBlocks
@@ -61,6 +62,8 @@ class RiskProblem:
     risk: Risk
     loss: Surrogate
     fit_intercept: bool
+    # The factor of the last system that was factored, for `_by_last_factor`; a problem made of this one has none.
+    _factored: list[Reals] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def of_class(self, y: Floats) -> Self:
         """The same problem for other targets."""
@@ -137,7 +140,16 @@ class RiskProblem:
             along[d:] = 0.0
             taken.append(along)
         taken_off = np.array(taken).reshape(-1, self.n_unknowns)
+
+        def product(direction: Floats) -> Floats:
+            image = self.back(curvature * self.scores(direction)) - taken_off.T @ (taken_off @ direction)
+            image[:d] += ridge * direction[:d]
+            return image
+
         if self.n_unknowns <= most or d <= self.rows.n_rows <= 2 * _DENSE:
+            step = None if taken else self._by_last_factor(product, gradient, int(np.count_nonzero(curvature)))
+            if step is not None:
+                return step
             gram, sums = self.rows.moments(curvature)
             system = np.zeros(size, order="F")
             system[:d, :d] = gram
@@ -147,12 +159,8 @@ class RiskProblem:
             # The risk is convex, so what is left is positive semi-definite, and the ridge makes it definite.
             if taken:
                 system -= taken_off.T @ taken_off
-            return solve_factored(factor(system), -gradient)
-
-        def product(direction: Floats) -> Floats:
-            image = self.back(curvature * self.scores(direction)) - taken_off.T @ (taken_off @ direction)
-            image[:d] += ridge * direction[:d]
-            return image
+            self._factored[:] = [factor(system)]
+            return solve_factored(self._factored[0], -gradient)
 
         # Conjugate gradients preconditioned by the diagonal, to a thousandth: a step of Newton's method need not be
         # exact, because the line search and the next step make up for it.
@@ -163,6 +171,35 @@ class RiskProblem:
             M=LinearOperator(size, matvec=lambda residual: inverse * residual, dtype=np.float64),
         )  # fmt: skip
         return np.asarray(direction)
+
+    def _by_last_factor(
+        self, product: Callable[[Floats], Floats], gradient: Floats, n_curved: int, close: float = 1e-3
+    ) -> Floats | None:
+        """The Newton step by conjugate gradients, to a thousandth; None where a new factor is the quicker way to it.
+
+        From one step to the next the curvatures of the rows change little, so a few products with the last factor as
+        preconditioner do, in whose norm the scale of a column does not matter.
+        """
+        n, d = self.rows.n_rows, self.rows.n_features
+        per_row = self.rows.n_stored / n
+        # Products read each number for two operations, and take ten times as long for these as sums of outer products.
+        most = int((n_curved * per_row**2 + d**3 / 3.0) / (10.0 * (4.0 * n * per_row + 2.0 * d**2)))
+        if not self._factored or most < 4 or n_curved == 0:
+            return None
+        step, residual = np.zeros(len(gradient)), -gradient
+        z = solve_factored(self._factored[0], residual)
+        direction, size = z, float(residual @ z)
+        goal = close**2 * size
+        for _ in range(most if goal > 0.0 else 0):
+            image = product(direction)
+            length = size / float(direction @ image)
+            step, residual = step + length * direction, residual - length * image
+            z = solve_factored(self._factored[0], residual)
+            before, size = size, float(residual @ z)
+            if size <= goal:
+                return step
+            direction = z + (size / before) * direction
+        return None
 
     def _newton_by_rows(
         self, gradient: Floats, curvature: Floats, columns: Floats, ridge: float, tiny: float

@@ -155,8 +155,8 @@ class PowersetModel(LabelSetModel):
         """Numbers of all label sets, and where each begins."""
         Y = indicator(Y)
         # The sets are sorted, and so are the bytes of their bits. A search asks for one number at a time.
-        known, asked = (np.packbits(sets.astype(bool), axis=1) for sets in (self.sets, Y))
-        known, asked = (bits.view(f"S{bits.shape[1]}")[:, 0] for bits in (known, asked))
+        packed = (np.ascontiguousarray(np.packbits(sets.astype(bool), axis=1)) for sets in (self.sets, Y))
+        known, asked = (bits.view(f"S{bits.shape[1]}")[:, 0] for bits in packed)
         numbers = np.minimum(np.searchsorted(known, asked), len(known) - 1)
         if (unknown := known[numbers] != asked).any():
             labels = np.flatnonzero(Y[unknown.argmax()]).tolist()

@@ -20,7 +20,7 @@ from widemargin._typing import Floats, Ints
 from widemargin.exceptions import DataError
 from widemargin.solvers.base import Budget, Status
 from widemargin.solvers.kernel_svm.dual import working_set
-from widemargin.solvers.kernel_svm.problem import KernelProblem
+from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult
 
 __all__ = ["Dual", "NuSearch", "SVMsByNu", "norm_and_hinge", "nu_by_folds"]
 
@@ -83,12 +83,15 @@ class SVMsByNu:
         self._solved: dict[float, Dual] = {}
         self._last: Dual | None = None
 
-    def at(self, factor: float) -> Dual:
-        """The SVM with `upper` multiplied; its nu is infinite where w = 0."""
+    def at(self, factor: float, result: KernelResult | None = None) -> Dual:
+        """The SVM with `upper` multiplied, or the `result` where it is known; its nu is infinite where w = 0."""
         if factor not in self._solved:
             problem = replace(self._problem, upper=factor * self._problem.upper)
-            start, scores = (None, None) if self._last is None else self._grown(self._last, problem, factor)
-            result = working_set.solve(problem, tol=self._search.tol, start=start, scores=scores, budget=self._budget)
+            if result is None:
+                start, scores = (None, None) if self._last is None else self._grown(self._last, problem, factor)
+                result = working_set.solve(
+                    problem, tol=self._search.tol, start=start, scores=scores, budget=self._budget
+                )
             # Half a solution has another nu, which would lead the search astray.
             if result.status is Status.INTERRUPTED:
                 raise KeyboardInterrupt

@@ -56,7 +56,7 @@ def solve(
     pairs : ndarray of int, shape (m, 2)
         The positive and the negative class of each problem, whose rows are those of the first and then of the second.
     upper : ndarray of shape (n,)
-        Upper bounds of the dual variables, all above 0.
+        Upper bounds of the dual variables; 0 for a row that is held out, whose score comes with the solution.
     tol : float
         Largest violation of the optimality conditions.
     budget : Budget
