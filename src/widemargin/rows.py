@@ -333,6 +333,8 @@ def length_of(part: Features | Column | Table) -> int:
     shape = getattr(part, "shape", None)
     if shape:
         return int(shape[0])
+    # The length of a DataLoader of PyTorch is its number of batches.
+    part = getattr(part, "dataset", part) if hasattr(part, "batch_sampler") else part
     try:
         return len(part) if isinstance(part, Sized) else len(np.asarray(part))
     except TypeError:

@@ -61,6 +61,7 @@ def save_network(model: GoalNetwork, path: str | PathLike[str]) -> None:
         "mixture_thresholds": None if model.mixture_thresholds_ is None else model.mixture_thresholds_.tolist(),
         "mixture_weights": None if model.mixture_weights_ is None else model.mixture_weights_.tolist(),
         "prices": model.prices_.tolist(), "batch_size": scorer.batch_size, "shape": scorer.shape,
+        "names": None if scorer.names is None else scorer.names.tolist(),
         "history": model.history_, "report": model.goal_report_.to_dict(),
     }  # fmt: skip
     write_file(Path(path), pack({INFO: json.dumps(facts).encode(), _WEIGHTS: weights.getvalue()}))
@@ -128,7 +129,11 @@ def _fitted(module: torch.nn.Module, facts: dict[str, Any]) -> GoalNetwork:
     model.threshold_ = float(threshold[0]) if groups is None else threshold
     device = next((value.device for value in module.parameters()), torch.device("cpu"))
     direction = 1.0 if facts["positive"] == 1 else -1.0
-    model.estimator_ = NetworkScorer(module, classes, direction, facts["batch_size"], device, tuple(facts["shape"]))
+    names = facts.get("names")  # files of earlier versions have none
+    model.estimator_ = NetworkScorer(
+        module, classes, direction, facts["batch_size"], device, tuple(facts["shape"]),
+        None if names is None else np.array(names, dtype=object),
+    )  # fmt: skip
     drawn = facts["mixture_thresholds"]
     model.mixture_thresholds_ = None if drawn is None else np.array(drawn)
     model.mixture_weights_ = None if drawn is None else np.array(facts["mixture_weights"])

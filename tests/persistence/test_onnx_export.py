@@ -1,19 +1,21 @@
 """ONNX files decide like the models they were made from."""
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA
-from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.ensemble import BaggingClassifier, HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
+from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, PolynomialFeatures, StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
@@ -353,3 +355,53 @@ def test_a_threshold_over_a_forest_of_a_table(tmp_path, inside):
     to_onnx(model, tmp_path / "m.onnx")
     said = OnnxModel(tmp_path / "m.onnx", None).answer(Block.whole(table(200, seed=1)[0]))
     assert said.labels.tolist() == model.predict(table(200, seed=1)[0]).tolist() and len(set(said.labels)) == 2
+
+
+MADE_OF_TREES = {
+    "tree": DecisionTreeClassifier(max_depth=5, random_state=0),
+    "forest": RandomForestClassifier(10, random_state=0),
+    "bag": BaggingClassifier(DecisionTreeClassifier(max_depth=5), 5, random_state=0),
+    "calibrated": CalibratedClassifierCV(RandomForestClassifier(10, random_state=0), cv=2),
+    "boosted": HistGradientBoostingClassifier(max_iter=10),
+}
+
+
+@pytest.mark.parametrize("name", MADE_OF_TREES)
+@pytest.mark.parametrize("learned", [True, False], ids=["gaps learned", "gaps new"])
+def test_missing_values_go_where_trees_send_them(data, name, learned, tmp_path):
+    X, y, _ = data
+    gaps = np.where(np.random.default_rng(1).random(X.shape) < 0.2, np.nan, X).astype(np.float32).astype(np.float64)
+    inner = MADE_OF_TREES[name]
+    model = GoalThresholdClassifier(inner, FLOOR, random_state=0).fit(gaps if learned else X, y)
+    to_onnx(model, tmp_path / "m.onnx")
+    labels, scores = run(tmp_path / "m.onnx", gaps)
+    np.testing.assert_allclose(scores, model.decision_function(gaps), atol=1e-5)
+    np.testing.assert_array_equal(labels, model.predict(gaps))
+
+
+WITHOUT_COUNTERPART = {
+    "codes": (
+        HistGradientBoostingClassifier(max_iter=5, categorical_features=[3]),
+        "gives other numbers than the model",
+    ),
+    "steps": (CalibratedClassifierCV(LogisticRegression(), method="isotonic"), "gives other numbers than the model"),
+    "powers": (make_pipeline(PolynomialFeatures(), LogisticRegression()), "onnxruntime cannot read"),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_COUNTERPART)
+def test_what_skl2onnx_makes_wrong_is_refused(data, name, tmp_path):
+    X, y, _ = data
+    X = np.column_stack([X[:, :3], np.arange(len(X)) % 5])
+    inner, why = WITHOUT_COUNTERPART[name]
+    with pytest.raises(CapabilityError, match=why):
+        to_onnx(GoalThresholdClassifier(inner, FLOOR, random_state=0).fit(X, y), tmp_path / "m.onnx")
+    assert not (tmp_path / "m.onnx").exists()
+
+
+def test_columns_that_pandas_calls_categories_are_refused(data, tmp_path):
+    X, y, _ = data
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(d=pd.Categorical(np.where(X[:, 3] > 0, "u", "v")))
+    model = GoalThresholdClassifier(HistGradientBoostingClassifier(max_iter=5), FLOOR, random_state=0).fit(frame, y)
+    with pytest.raises(CapabilityError, match="takes no rows of 4 numbers alone"):
+        to_onnx(model, tmp_path / "m.onnx")

@@ -6,6 +6,7 @@ single precision.
 
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,11 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.tree import BaseDecisionTree
 
+from widemargin.estimators.thresholds.scores import raw_scores
 from widemargin.exceptions import CapabilityError, MissingLibraryError
+from widemargin.persistence.onnx_check import refuse_other_answers
 from widemargin.persistence.onnx_graph import MISSING_KEY, ML_OPSET, OPSET
+from widemargin.rows import as_dense
 
 FEATURES, SCORE = "widemargin/features", "widemargin/score"
 """Names of the output of a graph of features, and of a graph of scores."""
@@ -24,6 +28,11 @@ def feature_graph(steps: Sequence[Any]) -> Any:
     """The features that steps compute of rows, shape (n, d)."""
     made = _converted(steps, {}, "before/")
     _rename(made, made.graph.output[0].name, FEATURES)
+    takes_a_matrix = [value.name for value in made.graph.input] == ["X"]
+    refuse_other_answers(
+        made, (lambda rows: as_dense(_in_a_row(steps).transform(rows))) if takes_a_matrix else None,
+        int(steps[0].n_features_in_), ", ".join(type(step).__name__ for step in steps),
+    )  # fmt: skip
     return made
 
 
@@ -35,6 +44,7 @@ def scored_graph(scorer: Any) -> Any:
     # Without "zipmap" scores are a matrix; by default skl2onnx writes a dict for each row.
     asked = {"zipmap": False, **({"raw_scores": True} if has_decision else {})}
     made = _converted([scorer], {id(scorer): asked}, "scorer/", single=single)
+    _with_sides_of_missing_values(made, scorer)
     scores = made.graph.output[1].name
     made.graph.initializer.append(numpy_helper.from_array(np.array([-1]), "scorer/last"))
     # Raw scores may have one column, or one for each class; in both the last is the score of the second class.
@@ -48,13 +58,46 @@ def scored_graph(scorer: Any) -> Any:
         del made.graph.input[:]
         width = int(scorer.n_features_in_)
         made.graph.input.append(helper.make_tensor_value_info("X", TensorProto.DOUBLE, [None, width]))
+    refuse_other_answers(made, partial(raw_scores, scorer), int(scorer.n_features_in_), type(scorer).__name__)
     return made
 
 
 def in_single_precision(scorer: Any) -> bool:
     """Whether a classifier is made of trees, which onnxruntime knows in single precision only."""
-    parts = np.ravel(np.asarray(getattr(scorer, "estimators_", []), dtype=object)).tolist()
-    return isinstance(scorer, BaseDecisionTree | HistGradientBoostingClassifier) or any(map(in_single_precision, parts))
+    return isinstance(scorer, BaseDecisionTree | HistGradientBoostingClassifier) or any(
+        map(in_single_precision, _parts_of(scorer))
+    )
+
+
+def _parts_of(scorer: Any) -> list[Any]:
+    """The fitted models that an ensemble, a calibration or a pipeline is made of, in their order."""
+    parts: list[Any] = np.ravel(np.asarray(getattr(scorer, "estimators_", []), dtype=object)).tolist()
+    parts += [one.estimator for one in getattr(scorer, "calibrated_classifiers_", [])]
+    return parts + [step for _, step in getattr(scorer, "steps", [])]
+
+
+def _trees_of(scorer: Any) -> list[Any]:
+    if isinstance(scorer, BaseDecisionTree):
+        return [scorer.tree_]
+    return [tree for part in _parts_of(scorer) for tree in _trees_of(part)]
+
+
+def _with_sides_of_missing_values(made: Any, scorer: Any) -> None:
+    """Each split of a tree sends missing values where the tree does; skl2onnx sends all of them to the right."""
+    numbered, trees = list[tuple[Any, int, int]](), dict[tuple[int, int], int]()
+    for place, node in enumerate(made.graph.node):
+        if node.op_type.startswith("TreeEnsemble"):
+            of = {attribute.name: attribute for attribute in node.attribute}
+            for tree, number in zip(of["nodes_treeids"].ints, of["nodes_nodeids"].ints, strict=True):
+                known = trees.setdefault((place, tree), len(trees))
+                numbered.append((of["nodes_missing_value_tracks_true"], known, number))
+    left = [tree.missing_go_to_left for tree in _trees_of(scorer)]
+    if len(left) != len(trees) or len(numbered) != sum(map(len, left)):
+        return  # of boosted trees, whose sides skl2onnx does write
+    for sides, _, _ in numbered:
+        del sides.ints[:]
+    for sides, tree, number in numbered:
+        sides.ints.append(int(left[tree][number]))
 
 
 def joined(first: Any, second: Any, between: str) -> Any:
@@ -96,7 +139,7 @@ def _converted(steps: Sequence[Any], options: dict[int, dict[str, Any]], prefix:
                 "custom_shape_calculators": {SimpleImputer: _kept},
             }
             made = skl2onnx.convert_sklearn(
-                Pipeline([(f"step{number}", step) for number, step in enumerate(steps)]), initial_types=inputs,
+                _in_a_row(steps), initial_types=inputs,
                 options=options, target_opset={"": OPSET, "ai.onnx.ml": ML_OPSET}, **own,
             )  # fmt: skip
     except Exception as error:  # skl2onnx raises classes of its own
@@ -117,6 +160,11 @@ def _converted(steps: Sequence[Any], options: dict[int, dict[str, Any]], prefix:
         del made.graph.input[:]
         made.graph.input.extend(kept)
     return made
+
+
+def _in_a_row(steps: Sequence[Any]) -> Pipeline:
+    """Fitted steps as one pipeline."""
+    return Pipeline([(f"step{number}", step) for number, step in enumerate(steps)])
 
 
 def _rename(made: Any, old: str, new: str) -> None:

@@ -263,7 +263,7 @@ def _code_of_each(step: Any) -> sparse.csr_array:
     if step.min_frequency is not None:  # rare words share the last one
         rare = [0 if words is None else len(words) - 1 for words in step.infrequent_categories_]
         numbers = [of_all - more for of_all, more in zip(numbers, rare, strict=True)]
-    codes = [np.arange(1.0, number + 1.0)[:, None] for number in numbers]
+    codes = [sparse.csr_array(np.arange(1.0, number + 1.0)[:, None]) for number in numbers]
     return sparse.csr_array(sparse.block_diag(codes, format="csr"))
 
 

@@ -103,6 +103,47 @@ def test_every_kind_of_input_gives_the_same_network(rows, fitted, kind):
     np.testing.assert_allclose(other.decision_function(as_kind()), fitted.decision_function(X), atol=1e-5)
 
 
+def test_columns_keep_their_names_and_their_order_also_in_a_file(rows, fitted, tmp_path):
+    X, y, table = rows
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    named = GoalNetwork(module(), PARITY, **FAST).fit(frame, y, populations=table)
+    save_network(named, tmp_path / "net.pt")
+    for network in (named, load_network(tmp_path / "net.pt", module())):
+        assert network.feature_names_in_.tolist() == list("abcd")
+        with pytest.raises(ValueError, match="should match"):
+            network.predict(frame[list("dcba")])
+        np.testing.assert_array_equal(network.predict(frame), network.predict(X))
+    assert not hasattr(fitted, "feature_names_in_")
+
+
+def test_numbers_that_pandas_keeps_with_a_mask_are_numbers(rows, fitted):
+    X, y, table = rows
+    masked = pd.DataFrame(X, columns=list("abcd")).convert_dtypes()
+    network = GoalNetwork(module(), PARITY, **FAST).fit(masked, y, populations=table)
+    np.testing.assert_allclose(network.decision_function(masked), fitted.decision_function(X), atol=1e-5)
+    masked.loc[3, "a"] = pd.NA
+    with pytest.raises(DataError, match="1 numbers that are NaN"):
+        network.predict(masked)
+
+
+def test_the_rows_of_a_loader_can_be_audited_and_proved(rows, fitted):
+    X, y, table = rows
+    loader = DataLoader(TensorDataset(torch.as_tensor(X)), batch_size=7)
+    assert str(audit(fitted, PARITY, loader, y, populations=table)) == str(
+        audit(fitted, PARITY, X, y, populations=table)
+    )
+    goal = "subject to recall() >= 0.5"
+    network = GoalNetwork(module(), goal, **FAST).fit(loader, y)
+    assert str(network.prove(loader, y)) == str(network.prove(X, y))
+
+
+def test_batches_of_one_row_teach(rows):
+    X, y, _ = rows
+    network = GoalNetwork(module(), None, epochs=1, batch_size=1, random_state=0).fit(X[:300], y[:300])
+    assert network.history_[0]["loss"] > 0.0
+    assert not torch.equal(network.estimator_.network[0].weight, module()[0].weight)
+
+
 def test_the_module_and_the_generators_stay_as_they_were(rows):
     X, y, table = rows
     mine, before = module(), torch.random.get_rng_state()
@@ -213,6 +254,14 @@ def test_what_cannot_be_met_is_refused_with_the_numbers(rows):
     assert kept.status_ == "infeasible"
 
 
+class Parts(torch.utils.data.Dataset):
+    def __len__(self):
+        return 1500
+
+    def __getitem__(self, number):
+        return {"x": torch.zeros(4)}
+
+
 class Stream(IterableDataset):
     def __iter__(self):
         return iter([torch.zeros(4)])
@@ -235,6 +284,8 @@ def test_bad_input_is_named(rows, fitted):
         fitted.predict(X[:, :3])
     with pytest.raises(DataError, match="loss of a batch is"):
         GoalNetwork(module(), PARITY, **{**FAST, "learning_rate": 1e30}).fit(X, y, populations=table)
+    with pytest.raises(DataError, match="put together as a dict, and the network reads one tensor"):
+        GoalNetwork(module(), PARITY, **FAST).fit(Parts(), y, populations=table)
     with pytest.raises(DataError, match="predictions as columns of populations"):
         GoalNetwork(module(), 'subject to churn("old") <= 0.1', baselines={"old": Asked()}, **FAST).fit(
             torch.as_tensor(X), y

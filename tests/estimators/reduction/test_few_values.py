@@ -11,8 +11,9 @@ from sklearn.compose import make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
+from widemargin import GoalReduction, GoalThresholdClassifier
 from widemargin.estimators.reduction.cost_sensitive import CostLearner, prepared, with_few_values
 
 NUMBERS = st.one_of(st.integers(-5, 5).map(float), st.floats(-1e6, 1e6), st.just(np.nan), st.just(np.inf))
@@ -77,3 +78,23 @@ def test_tables_are_prepared_together_and_for_histogram_boosting_alone():
     assert [len(part) for part in few] == [500, 400]
     for other in (LogisticRegression(), make_pipeline(trees)):
         assert all(one is part for one, part in zip(prepared(other, parts), parts, strict=True))
+
+
+@pytest.mark.parametrize("form", [np.asarray, pd.DataFrame, pl.DataFrame], ids=["array", "pandas", "polars"])
+@pytest.mark.parametrize("kind", ["thresholds", "reduction", "one run", "pipeline"])
+def test_a_column_without_a_number_in_some_fold_is_taken(form, kind):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    y = (X[:, 0] > 0).astype(int)
+    X[:, 2] = np.nan
+    X[:2, 2] = 1.0
+    trees, goal = HistGradientBoostingClassifier(max_iter=5), "minimize error_rate()"
+    steps = make_pipeline(FunctionTransformer(), trees)
+    clf = {
+        "thresholds": GoalThresholdClassifier(trees, goal, random_state=0),
+        "reduction": GoalReduction(trees, goal, random_state=0),
+        "one run": GoalReduction(trees, goal, one_run=True, random_state=0),
+        "pipeline": GoalReduction(steps, goal, random_state=0),
+    }[kind]
+    table = form(X) if form is np.asarray else form(dict(zip("abc", X.T, strict=True)))
+    assert np.mean(clf.fit(table, y).predict(table) == y) > 0.9

@@ -134,6 +134,25 @@ def test_the_number_for_missing_values_is_kept():
     np.testing.assert_array_equal(clf[1].predict(np.nan_to_num(X, nan=-999.0)), clf[0].predict(X))
 
 
+@pytest.mark.parametrize("method", [None, "hist", "approx", "exact"])
+def test_xgboost_grows_by_each_of_its_tree_methods(method):
+    X, y, table = draw(500)
+    clf = GoalReduction(grown_by("xgboost", tree_method=method), PARITY, random_state=0).fit(X, y, populations=table)
+    assert clf.n_models_ == 10
+    assert np.mean(clf.predict(X) == y) > 0.75
+
+
+def test_xgboost_takes_the_columns_for_categories_that_it_was_told():
+    rng = np.random.default_rng(0)
+    code = rng.integers(40, size=1000)
+    y = (rng.normal(size=40)[code] > 0).astype(int)  # a few splits tell the classes where codes have no order
+    told = grown_by(
+        "xgboost", n_estimators=3, max_depth=2, feature_types=["c"], enable_categorical=True, max_cat_to_onehot=1
+    )
+    clf = GoalReduction(told, "minimize error_rate()", one_run=True, random_state=0).fit(code[:, None], y)
+    assert np.mean(clf.predict(code[:, None]) == y) > 0.95
+
+
 @OTHERS
 def test_columns_keep_their_names_and_their_order(name):
     X, y, table = draw(500)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _check_feature_names, check_is_fitted
 
 from widemargin._typing import Bools, Column, Features, Floats, Index, Ints, Table
 from widemargin.estimators import _kinds as kinds
@@ -91,6 +91,8 @@ class NetworkScorer:
     device : torch.device
     shape : tuple of int
         Of one row.
+    names : ndarray of str or None
+        Of the columns, where the training rows were a data frame.
     """
 
     network: torch.nn.Module
@@ -99,6 +101,14 @@ class NetworkScorer:
     batch_size: int
     device: torch.device
     shape: tuple[int, ...]
+    names: npt.NDArray[Any] | None = None
+
+    @property
+    def feature_names_in_(self) -> npt.NDArray[Any]:
+        """Names of the columns, where the training rows were a data frame."""
+        if self.names is None:
+            raise AttributeError("feature_names_in_: the network was trained on rows whose columns have no names.")
+        return self.names
 
     def decision_function(self, X: Any) -> Floats:
         """One score a row, shape (n,), larger is rather `classes_[1]`.
@@ -107,8 +117,12 @@ class NetworkScorer:
         ------
         DataError
             If rows have another shape than those of the training.
+        ValueError
+            If X names its columns, and not as the training rows.
         """
         inputs = X if isinstance(X, Inputs) else Inputs(X, self.device)
+        if self.names is not None and inputs.names is not None:
+            _check_feature_names(self, inputs.table, reset=False)
         if len(inputs) and inputs.shape != self.shape:
             raise DataError(
                 f"X has rows of shape {inputs.shape}, and the network was trained on rows of shape {self.shape}."
@@ -248,6 +262,8 @@ class GoalNetwork(ThresholdedModel):
         The goal on the held-out rows.
     status_ : str
         "converged", "infeasible" or "interrupted".
+    feature_names_in_ : ndarray of str
+        Only where X was a data frame.
 
     See Also
     --------
@@ -380,7 +396,7 @@ class GoalNetwork(ThresholdedModel):
         network.eval()
         self.prices_ = run.prices
         self.estimator_ = NetworkScorer(
-            network, self.classes_, self._direction(), int(self.batch_size), device, own.shape
+            network, self.classes_, self._direction(), int(self.batch_size), device, own.shape, own.names
         )
         self._adopt(best, to_judge, group)
         if budget.interrupted:

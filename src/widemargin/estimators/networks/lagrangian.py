@@ -15,9 +15,12 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple
 
+import narwhals as nw
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 import torch
+from sklearn.utils.validation import _get_feature_names
 from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
 
 from widemargin._typing import Bools, Features, Floats, Ints
@@ -41,6 +44,8 @@ class Inputs:
     ----------
     table : array, CSR matrix or data frame of shape (n, ...)
         The rows where NumPy can slice them; in place of a tensor or dataset a column of the numbers of its rows.
+    names : ndarray of str or None
+        Of the columns of a data frame.
 
     Raises
     ------
@@ -49,7 +54,7 @@ class Inputs:
     """
 
     def __init__(self, X: Any, device: torch.device) -> None:
-        self.device, self._collate = device, default_collate
+        self.device, self._collate, self.names = device, default_collate, None
         if isinstance(X, DataLoader):
             self._collate, X = X.collate_fn, X.dataset
         if isinstance(X, IterableDataset) or (isinstance(X, Dataset) and not hasattr(X, "__len__")):
@@ -62,7 +67,8 @@ class Inputs:
             self.table = np.arange(len(X))[:, None]
             return
         self.table = row_wise(X)
-        self._rows = self.table if sp.issparse(self.table) else np.asarray(self.table)
+        self.names = _get_feature_names(X)
+        self._rows = self.table if sp.issparse(self.table) else _array_of(self.table)
         values = self._rows.data if sp.issparse(self._rows) else self._rows
         if values.dtype.kind not in "fiub":
             raise DataError(f"a network reads numbers, and X holds {values.dtype}: encode its columns first.")
@@ -89,9 +95,25 @@ class Inputs:
             return rows[torch.as_tensor(numbers, device=rows.device)].to(self.device)
         if isinstance(rows, Dataset):
             items = self._collate([rows[int(number)] for number in numbers])
-            return torch.as_tensor(items[0] if isinstance(items, tuple | list) else items).to(self.device)
+            first = items[0] if isinstance(items, tuple | list) else items
+            if not isinstance(first, torch.Tensor | np.ndarray):
+                raise DataError(
+                    f"items of {type(rows).__name__} are put together as a {type(first).__name__}, and the network "
+                    "reads one tensor: give a DataLoader whose collate_fn makes one of them."
+                )
+            return torch.as_tensor(first).to(self.device)
         dense = rows[numbers].toarray() if sp.issparse(rows) else rows[numbers]
         return torch.as_tensor(dense.astype(np.float32)).to(self.device)
+
+
+def _array_of(table: Any) -> npt.NDArray[Any]:
+    """A table as an array; NumPy takes numbers that pandas keeps with a mask (`Float64`, `Int64`) for objects."""
+    frame = nw.from_native(table, eager_only=True, pass_through=True)
+    if isinstance(frame, nw.DataFrame) and all(
+        kind.is_numeric() or kind == nw.Boolean for kind in frame.schema.values()
+    ):
+        return np.asarray(frame.select(nw.all().cast(nw.Float64)).to_numpy())
+    return np.asarray(table)
 
 
 class Part(NamedTuple):
@@ -241,7 +263,7 @@ class ProxyLagrangian:
         self.network.train()
         for batch in chain.from_iterable(in_batches(order, self.batch_size) for order in orders):
             # Batch normalisation cannot learn from a batch of one row, which may be left over at the end.
-            if len(batch) == 1 and n > 1:
+            if len(batch) == 1 and n > 1 and self.batch_size > 1:
                 continue
             score = one_score(self.network, self._inputs(batch))
             loss = self._loss(score, batch, n / len(batch))

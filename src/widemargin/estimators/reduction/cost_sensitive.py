@@ -24,7 +24,7 @@ from sklearn.pipeline import Pipeline
 from widemargin._typing import Bools, Features, Floats, Ints
 from widemargin.distributed.workers import side_by_side
 from widemargin.estimators.thresholds.class_offsets import class_scores, log_odds
-from widemargin.estimators.thresholds.scores import fit_scorer
+from widemargin.estimators.thresholds.scores import fit_scorer, with_some_value
 from widemargin.rows import length_of, take
 
 NEGLIGIBLE = 1e-6
@@ -184,7 +184,8 @@ class CostLearner:
             return fit_scorer(self.estimator, X, labels, weight)
 
         def fit(booster: Any, inputs: Features) -> Any:
-            return booster.fit(with_few_values(inputs, booster.max_bins), labels, sample_weight=weight)
+            few = with_some_value(with_few_values(inputs, booster.max_bins))
+            return booster.fit(few, labels, sample_weight=weight)
 
         return with_last_fitted(clone(self.estimator), X, labels, fit, fresh=True)
 

@@ -248,8 +248,11 @@ class GrowingXGBoost(GrowingTrees):
 
         settings = {name: value for name, value in trees.get_xgb_params().items() if value is not None}
         given = trees.get_params()
-        about = {"missing": self.missing, "enable_categorical": bool(given["enable_categorical"])}
-        self._rows = xgboost.QuantileDMatrix(X, np.zeros(length_of(X)), max_bin=given["max_bin"] or 256, **about)
+        about = {name: given[name] for name in ("enable_categorical", "feature_types")} | {"missing": self.missing}
+        # Only "hist", the default, takes rows that are in bins already.
+        sorts = given["tree_method"] in ("exact", "approx")
+        kind, bins = (xgboost.DMatrix, {}) if sorts else (xgboost.QuantileDMatrix, {"max_bin": given["max_bin"] or 256})
+        self._rows = kind(X, np.zeros(length_of(X)), **about, **bins)
         self._beside = xgboost.DMatrix(held, **about)
         settings |= {"objective": "binary:logistic", "base_score": share}
         return xgboost.Booster(settings, [self._rows, self._beside])

@@ -34,6 +34,7 @@ from widemargin.estimators.reduction.cost_sensitive import (
     with_last_fitted,
 )
 from widemargin.estimators.reduction.growing_trees import GrowingTrees, growing_form
+from widemargin.estimators.thresholds.scores import with_some_value
 from widemargin.exceptions import CapabilityError, DataError
 from widemargin.rows import take
 
@@ -101,7 +102,7 @@ class BoostingLearner(CostLearner):
         if isinstance(grown, HistGradientBoostingClassifier):
             # Early stopping compares losses of successive rounds, which mean nothing once the costs have changed.
             grown.set_params(max_iter=self.rounds + (0 if before is None else before.max_iter), early_stopping=False)
-            X = with_few_values(X, grown.max_bins) if isinstance(self.estimator, Pipeline) else X
+            X = with_some_value(with_few_values(X, grown.max_bins) if isinstance(self.estimator, Pipeline) else X)
         else:
             grown.set_params(n_estimators=self.rounds + (0 if before is None else before.n_estimators))
         return grown.fit(X, labels, sample_weight=weight)
