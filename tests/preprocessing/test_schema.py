@@ -156,6 +156,12 @@ def test_up_to_three_rows_may_be_the_first_of_their_kind():
         assert [(d.column, d.n_rows, d.what) for d in contents.deviations] == [("work", rows, "unknown")]
 
 
+def test_a_few_rows_of_a_column_of_names_may_all_have_new_ones():
+    schema = TableSchema.of(pa.table({"age": range(30), "author": [f"{row}" * 3 for row in range(30)]}))
+    contents = schema.read(pa.table({"age": range(9), "author": list("abcdefghi")}))
+    assert [(d.column, d.n_rows, d.what) for d in contents.deviations] == [("author", 9, "unknown")]
+
+
 @pytest.mark.parametrize("known, later", [(["1", "2", "07"], ["1.0", "2.0", None, "07", "2.0"]),
                                           (["1.0", "2.0", "07"], ["1", "2", None, "07", "2"])])  # fmt: skip
 def test_a_code_that_a_csv_file_writes_as_a_number_is_the_same_word(known, later):
