@@ -351,8 +351,8 @@ def _read_words(column: Column, schema: ColumnSchema, deviations: list[Deviation
         unknown = [word for word in unknown if word not in same]
     if unknown:
         examples = tuple(_shown(word) for word in sorted(set(unknown))[:3])
-        # Many rows without one known word are spelled in another way. One or two may be the first ones of their kind, and
-        # a few other rows of a column of names may all have new ones.
+        # Many rows without one known word are spelled in another way. One or two may be the first ones of their kind,
+        # and a few other rows of a column of names may all have new ones.
         n_words = sum(word is not None for word in words)
         are_names = len(known) > n_words < 2 * len({*unknown})
         if len(unknown) == n_words > 3 and not are_names:
