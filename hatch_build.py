@@ -11,6 +11,7 @@ import io
 import re
 import tempfile
 import tokenize
+import zipfile
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -45,9 +46,16 @@ class WheelSources(BuildHookInterface):  # type: ignore[misc, type-arg]
             build_data["force_include"][str(copy)] = name.as_posix()
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
-        """Remove the copies."""
-        if version != "editable":
-            self.copies.cleanup()
+        """Remove the copies, and compress the archive as far as zlib does, which hatchling does not."""
+        if version == "editable":
+            return
+        self.copies.cleanup()
+        wheel = Path(artifact_path)
+        with zipfile.ZipFile(wheel) as archive:
+            contents = [(info, archive.read(info)) for info in archive.infolist()]
+        with zipfile.ZipFile(wheel, "w") as archive:
+            for info, content in contents:
+                archive.writestr(info, content, zipfile.ZIP_DEFLATED, 9)
 
 
 def is_public(path: Path, offered: Collection[str]) -> bool:

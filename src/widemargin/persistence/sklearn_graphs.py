@@ -1,22 +1,24 @@
 """Steps and scorers of scikit-learn as ONNX graphs, by skl2onnx, and the composition of two graphs.
 
 Everything is in double precision, except trees, ensembles and networks, for which skl2onnx and onnxruntime have only
-single precision.
+single precision. skl2onnx knows most models, but not all of their options: some graphs answer otherwise than the model
+(columns of categories, calibration by steps), others no runtime can read. So both are asked about made rows.
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.tree import BaseDecisionTree
 
+from widemargin._typing import Floats
 from widemargin.estimators.thresholds.scores import raw_scores
 from widemargin.exceptions import CapabilityError, MissingLibraryError
-from widemargin.persistence.onnx_check import refuse_other_answers
 from widemargin.persistence.onnx_graph import MISSING_KEY, ML_OPSET, OPSET
 from widemargin.rows import as_dense
 
@@ -29,7 +31,7 @@ def feature_graph(steps: Sequence[Any]) -> Any:
     made = _converted(steps, {}, "before/")
     _rename(made, made.graph.output[0].name, FEATURES)
     takes_a_matrix = [value.name for value in made.graph.input] == ["X"]
-    refuse_other_answers(
+    _refuse_other_answers(
         made, (lambda rows: as_dense(_in_a_row(steps).transform(rows))) if takes_a_matrix else None,
         int(steps[0].n_features_in_), ", ".join(type(step).__name__ for step in steps),
     )  # fmt: skip
@@ -58,7 +60,7 @@ def scored_graph(scorer: Any) -> Any:
         del made.graph.input[:]
         width = int(scorer.n_features_in_)
         made.graph.input.append(helper.make_tensor_value_info("X", TensorProto.DOUBLE, [None, width]))
-    refuse_other_answers(made, partial(raw_scores, scorer), int(scorer.n_features_in_), type(scorer).__name__)
+    _refuse_other_answers(made, partial(raw_scores, scorer), int(scorer.n_features_in_), type(scorer).__name__)
     return made
 
 
@@ -249,3 +251,60 @@ def _imputer(scope: Any, operator: Any, container: Any) -> None:
     OnnxWhere(gaps, value, rows, op_version=OPSET, output_names=[operator.outputs[0].full_name]).add_to(
         scope, container
     )
+
+
+def _refuse_other_answers(made: Any, ask: Callable[[Floats], npt.NDArray[Any]] | None, width: int, name: str) -> None:
+    """Refuse a graph of the input X that does not give what `ask` does; without onnxruntime nothing is done.
+
+    More than one row of a hundred must differ, as in single precision a few may lie at the threshold of a tree. With
+    `ask` None, where the graph takes no matrix of numbers, it is only read.
+    """
+    try:
+        import onnxruntime
+    except ImportError:
+        return
+    settings = onnxruntime.SessionOptions()
+    settings.log_severity_level = 4
+    try:
+        session = onnxruntime.InferenceSession(made.SerializeToString(), settings, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime has a class for each of its codes
+        why = str(error).partition("\n")[0][:200]
+        raise CapabilityError(
+            f"{name} cannot be written as ONNX: onnxruntime cannot read what skl2onnx makes of it ({why}). "
+            "Use save_model."
+        ) from error
+    if ask is None:
+        return
+    for rows in _made_rows(width):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of names that these rows have not, and of numbers that are too large
+                expected = np.asarray(ask(rows), dtype=np.float64).reshape(len(rows), -1)
+        except Exception:  # a model refuses rows in its own words
+            continue
+        found = np.asarray(session.run(None, {"X": rows})[0], dtype=np.float64).reshape(len(rows), -1)
+        differ = ~np.isclose(found, expected, rtol=1e-4, atol=1e-4, equal_nan=True).all(axis=1)
+        if differ.mean() > 0.01:
+            raise CapabilityError(
+                f"{name} cannot be written as ONNX: what skl2onnx makes of it gives other numbers than the model on "
+                f"{np.count_nonzero(differ)} of {len(rows)} rows made to try it. Use save_model."
+            )
+        return
+    raise CapabilityError(
+        f"{name} cannot be written as ONNX: it takes no rows of {width} numbers alone, as the graph would. "
+        "Use save_model."
+    )
+
+
+def _made_rows(width: int) -> Iterator[Floats]:
+    """Rows of numbers and codes; with missing values, without, and of 0 and 1 for models that refuse the former.
+
+    All are exact in single precision, in which graphs of trees compute.
+    """
+    rng = np.random.default_rng(0)
+    normal = rng.normal(size=(400, width)) * np.repeat([1.0, 10.0], 200)[:, None]
+    rows = np.vstack([normal, rng.integers(0, 10, size=(200, width))]).astype(np.float32).astype(np.float64)
+    absent = (rng.random(rows.shape) < 0.2) & (np.arange(len(rows)) % 2 == 0)[:, None]
+    yield np.where(absent, np.nan, rows)
+    yield rows
+    yield (rows > 0.0).astype(np.float64)

@@ -67,10 +67,9 @@ class MoveOptions:
     uneven_walk : int
         So many times as long are walks there: every heavy row makes local bests of its own.
     idle : int
-        A walk ends after so many lines, and as many again as had led to the best, without a better one. Of a gain of
-        .0023 on average on 546 walks of 220 real tables that lost .000004; 4,000 ended at training errors higher by
-        .0006 on 240 goals of drawn tables of 110 rows. Walks of 50,000 lines, between a hundred different rows of very
-        unequal weights, take a fifth of the time.
+        A walk ends after so many lines, and as many again as had led to the best, without a better one. On 546 walks of
+        220 real tables .000004 of a gain of .0023 was lost; 4,000 ended .0006 higher on drawn tables of 110 rows. Walks
+        of 50,000 lines, between few different rows of very unequal weights, take a fifth of the time.
     more_walks : int
         To be made where the first one leaves bounds missed: of 110 rows some goals have few models, and a refusal says
         that none was found.
