@@ -258,8 +258,8 @@ def _cautions(prepared: Prepared, reports: Mapping[str, Mapping[str, GoalReport]
     """Why the model may be worth little whatever the verdicts say, by the rows held out where there are some."""
     seen = {part: of_part[MODEL] for part, of_part in reports.items()}
     texts = [f"on the {PART_NAMES[part]}, {text}" for part, report in seen.items() for text in report.cautions]
-    goals, known = prepared.goals, np.unique(np.asarray(prepared.data.rows["train"].y))
-    if text := never_learned(np.setdiff1d(prepared.classes, known).tolist(), goals.data.target):
+    goals, learned = prepared.goals, np.asarray(prepared.data.rows["train"].y)
+    if text := never_learned(np.setdiff1d(prepared.classes, learned).tolist(), goals.data.target):
         texts.append(text)
     train, test = (seen[part].objective if part in seen else None for part in ("train", "test"))
     if train is not None and test is not None and str(goals.goal.objective) == "error_rate()":

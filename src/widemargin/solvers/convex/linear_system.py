@@ -16,7 +16,7 @@ import numpy as np
 from scipy.linalg.blas import dsymv, dsyrk
 
 from widemargin._typing import Floats, Singles
-from widemargin.linalg import cholesky
+from widemargin.linalg import cholesky, conjugate_gradients
 from widemargin.linalg.matrix_blocks import RowBlocks
 
 __all__ = [
@@ -345,22 +345,10 @@ class IterativeSystem(_Centred):
 
     def solve(self, gradient: Floats) -> Floats:
         """`H^-1 gradient` until the preconditioned residual is small enough for a Newton step."""
-        residual = self.enter(gradient)
-        x = np.zeros_like(residual)
-        z = self.precondition(residual)
-        p, rz = z, float(residual @ z)
-        goal = self.options.residual**2 * rz
-        for _ in range(self.options.most_products):
-            if rz <= goal:
-                break
-            # The usual recurrence: step to the minimum along p, and make the next direction conjugate to it.
-            Hp = self.product(p)
-            step = rz / float(p @ Hp)
-            x += step * p
-            residual = residual - step * Hp
-            z = self.precondition(residual)
-            before, rz = rz, float(residual @ z)
-            p = z + (rz / before) * p
+        x, _ = conjugate_gradients.solve(
+            self.product, self.precondition, self.enter(gradient), share=self.options.residual,
+            most=self.options.most_products,
+        )  # fmt: skip
         return self.leave(x)
 
     def estimate(self, gradient: Floats) -> float:

@@ -175,13 +175,13 @@ def improve(
         lines = max(min((OPTIONS.few_rows // n) ** 2, longer), OPTIONS.walk)
         lines *= OPTIONS.uneven_walk if is_uneven(problem.weight) else 1
     # The lines go through the features in one random order after the other, so that none is favoured by its number.
-    order, done, found, best = rng.permutation(d + 1), 0, 0, at.best.copy()
+    order, done, last_gain, best = rng.permutation(d + 1), 0, 0, at.best.copy()
     reach = max(OPTIONS.reach, min(int(OPTIONS.reach_share * n), OPTIONS.reach_most))
     # On large tables it is the entries that cost time, not the number of lines: their sum is what ends the moves there.
     # Where every row lies on its better side, as those of a separable table may, no model is better.
     least = float(np.minimum(problem.coef.alpha0, problem.coef.beta0) @ problem.cell_weight)
     while done < lines and (columns.small or at.tried[1] < most) and not budget.exhausted:
-        if done > 2 * found + OPTIONS.idle or (at.best[0] == 0.0 and at.best[1] <= least + TIE):
+        if done > 2 * last_gain + OPTIONS.idle or (at.best[0] == 0.0 and at.best[1] <= least + TIE):
             break
         if at.tried[0] >= OPTIONS.patience and walk:
             # Nothing along a line is better than a local best, so the walk goes on from a random model near the best
@@ -196,7 +196,7 @@ def improve(
             OPTIONS.patience if walk else lines + 1, float(w @ w), at,
         )  # fmt: skip
         if not np.array_equal(at.best, best):
-            found, best = done, at.best.copy()
+            last_gain, best = done, at.best.copy()
     # The walk has added up changes; what is returned is measured once more from the model itself.
     w, b = at.best_w[:d].copy(), float(at.best_w[d])
     return Moved(w, b, *problem.values(problem.hard_mass(problem.scores(w, b))))

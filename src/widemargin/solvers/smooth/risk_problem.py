@@ -13,6 +13,7 @@ is scaled down until they are.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Self
 
 import numpy as np
@@ -20,6 +21,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from widemargin._threads import blas_threads
 from widemargin._typing import Floats, Reals
+from widemargin.linalg import conjugate_gradients
 from widemargin.linalg.cholesky import factor
 from widemargin.linalg.cholesky import solve as solve_factored
 from widemargin.linalg.matrix_blocks import RowBlocks
@@ -186,20 +188,10 @@ class RiskProblem:
         most = int((n_curved * per_row**2 + d**3 / 3.0) / (10.0 * (4.0 * n * per_row + 2.0 * d**2)))
         if not self._factored or most < 4 or n_curved == 0:
             return None
-        step, residual = np.zeros(len(gradient)), -gradient
-        z = solve_factored(self._factored[0], residual)
-        direction, size = z, float(residual @ z)
-        goal = close**2 * size
-        for _ in range(most if goal > 0.0 else 0):
-            image = product(direction)
-            length = size / float(direction @ image)
-            step, residual = step + length * direction, residual - length * image
-            z = solve_factored(self._factored[0], residual)
-            before, size = size, float(residual @ z)
-            if size <= goal:
-                return step
-            direction = z + (size / before) * direction
-        return None
+        step, ended = conjugate_gradients.solve(
+            product, partial(solve_factored, self._factored[0]), -gradient, share=close, most=most
+        )
+        return step if ended and step.any() else None
 
     def _newton_by_rows(
         self, gradient: Floats, curvature: Floats, columns: Floats, ridge: float, tiny: float
