@@ -133,34 +133,16 @@ def guess_roles(
     if target is None:
         target, why = _guessed_target(table, taken, where, ask)
     else:
+        _check_target(table, target, where)
         why = "named by --target"
-        if target not in table.column_names:
-            raise DataError(
-                f"{where}: there is no column {target!r} (--target). It has {listing(table.column_names, 20)}"
-            )
-        if not _is_target(table[target].drop_null(), most=MOST_NAMED):
-            n_values = pc.count_distinct(table[target]).as_py()
-            fact, cure = f"{n_values} values", "Cut numbers into classes, join words, or name another column"
-            numbers = _values(table[target], MOST_NAMED) or []
-            if in_parts := [value for value in numbers if isinstance(value, float) and not value.is_integer()]:
-                fact = f"numbers that are not whole, such as {in_parts[0]!r}"
-            if n_values == 1:
-                fact, cure = f"1 value, {pc.min_max(table[target])['min'].as_py()!r}", "Add rows of another one"
-            raise DataError(
-                f"{where}: column {target!r} (--target) has {fact}; a target needs 2 to {MOST_NAMED} words or whole "
-                f"numbers. {cure}"
-            )
     taken.add(target)
     n_unlabelled = table[target].null_count
     table = table.filter(table[target].is_valid())
     labels = table[target].to_numpy()
     classes = np.unique(labels)
-    earlier = []
-    for name in table.column_names:
-        values = _values(table[name], 2) if name not in taken and words_of(name) & EARLIER else None
-        if values and plain_letters(name) in AGED and any(is_one_of(AFFIRMATIVE, str(value)) for value in values):
-            continue  # `old`: yes or no
-        earlier += [name] if values and {*map(repr, values)} <= {*map(repr, classes.tolist())} else []
+    earlier = [
+        name for name in table.column_names if name not in taken and _is_earlier_decision(name, table[name], classes)
+    ]
     rest = [name for name in table.column_names if name not in taken and name not in earlier]
     # Beside a height or a length, a weight is what a scale shows.
     sampling = SAMPLING if any(map(partial(matching_kind, {"size": SIZES}), rest)) else f"{SAMPLING} weight wght"
@@ -202,6 +184,34 @@ def guess_roles(
         target, positive, why, why_positive, protected, alike, words, ignore, tuple(earlier), split, features,
         n_unlabelled,
     )  # fmt: skip
+
+
+def _check_target(table: pa.Table, target: str, where: str) -> None:
+    """Refuse a target that was named and is not there, or has one value or too many."""
+    if target not in table.column_names:
+        raise DataError(f"{where}: there is no column {target!r} (--target). It has {listing(table.column_names, 20)}")
+    if _is_target(table[target].drop_null(), most=MOST_NAMED):
+        return
+    n_values = pc.count_distinct(table[target]).as_py()
+    fact, cure = f"{n_values} values", "Cut numbers into classes, join words, or name another column"
+    numbers = _values(table[target], MOST_NAMED) or []
+    if in_parts := [value for value in numbers if isinstance(value, float) and not value.is_integer()]:
+        fact = f"numbers that are not whole, such as {in_parts[0]!r}"
+    if n_values == 1:
+        fact, cure = f"1 value, {pc.min_max(table[target])['min'].as_py()!r}", "Add rows of another one"
+    raise DataError(
+        f"{where}: column {target!r} (--target) has {fact}; a target needs 2 to {MOST_NAMED} words or whole numbers. "
+        f"{cure}"
+    )
+
+
+def _is_earlier_decision(name: str, column: pa.ChunkedArray, classes: npt.NDArray[Any]) -> bool:
+    """Whether a column is named like the decisions of an earlier model, and holds classes of the target alone."""
+    values = _values(column, 2) if words_of(name) & EARLIER else None
+    # `old` with yes and no says who is old.
+    if not values or (plain_letters(name) in AGED and any(is_one_of(AFFIRMATIVE, str(value)) for value in values)):
+        return False
+    return {*map(repr, values)} <= {*map(repr, classes.tolist())}
 
 
 def _protected_kind(name: str) -> str | None:

@@ -140,10 +140,9 @@ def largest_problem(counts: Ints, pairs: bool) -> int:
 def train(training: Training, parts: tuple[Split, ...], budget: Budget) -> list[Solved]:
     """Solve the binary problems: side by side where they are many and small, else one after the other.
 
-    Kernel values are computed at once where they fit the cache and all are used, or several times: for problems that
-    are one working set, where the symmetric half is all they ask for, and for classes against the rest. Else they come
-    row by row, through the cache of all rows (one against the rest: those of one problem serve the next) or of the two
-    classes' rows alone. Where there are few in all, compiled code solves one problem after the other.
+    Kernel values that are not computed at once come row by row, through the cache of all rows (one against the rest:
+    those of one problem serve the next) or of the two classes' rows alone. Where there are few in all, compiled code
+    solves one problem after the other.
     """
     coarse = training.solver != "auto" or training.tol is None or training.tol >= AutomaticOptions.coarse
     n, device = training.rows.n_rows, isinstance(training.rows, DeviceRows)
@@ -160,24 +159,7 @@ def train(training: Training, parts: tuple[Split, ...], budget: Budget) -> list[
     # A limit of steps is one of SMO's steps, as in LIBSVM.
     linear = training.rows.kernel.name == "linear" and not device
     linear &= training.max_iter < 0 or training.solver != "auto"
-    by_features = False  # an interior point works on these, and asks for no kernel values
-    if linear:
-        hold_out, columns = training.tol is None, training.n_columns
-        likely = choose(training.solver, n_rows=size, n_columns=columns, hold_out=hold_out, linear=True)
-        by_features = likely.name == "interior-point"
-    if training.solver in ("auto", "dual"):
-        # SMO, which solves the indefinite ones, comes back to most rows.
-        stored = size <= WorkingSetOptions.size or (len(parts) > 1 and not pairs) or not training.positive
-    else:
-        stored = len(parts) > 1 and training.solver != "spatial-dual"
-    # Steps along pairs of all rows ask for few of narrow ones, and compute them where they are wanted. All polynomials
-    # of one working set take BLAS less time than those that are wanted take a loop.
-    by_need = training.rows.are_narrow(size) and training.fit_intercept and training.solver in ("auto", "dual")
-    by_need &= training.rows.kernel.name != "poly" or size > WorkingSetOptions.size
-    stored &= not by_features and (not by_need or (len(parts) > 1 and not pairs))
-    # Beside the matrix of a pair the values within every class are kept, for its other pairs.
-    values = size * size + (int(counts @ counts) if pairs else 0)
-    stored &= values * training.rows.dtype.itemsize <= training.cache_size * MEGABYTE and not device
+    stored = not device and _are_computed_at_once(training, parts, counts, linear)
     whole: WholeMatrix | None = None
     if (given := training.rows.given) is not None:
         stored, whole = True, WholeMatrix(given, given.size)
@@ -223,6 +205,35 @@ def train(training: Training, parts: tuple[Split, ...], budget: Budget) -> list[
             in_threads(counts.shape[0], 1, lambda first, last: [of_pair.within(c) for c in range(first, last)])
         return _side_by_side(training, parts, solved, threads, budget)
     return [solved(part, training, len(parts) - number) for number, part in enumerate(parts)]
+
+
+def _are_computed_at_once(training: Training, parts: Sequence[Split], counts: Ints, linear: bool) -> bool:
+    """Whether all kernel values are: where they fit the cache, and all are used, or several times.
+
+    That is so for problems that are one working set, where the symmetric half is all they ask for, and for classes
+    against the rest.
+    """
+    pairs = len(parts) > 1 and parts[0].negative is not None
+    against_rest, size = len(parts) > 1 and not pairs, largest_problem(counts, pairs)
+    # Beside the matrix of a pair the values within every class are kept, for its other pairs.
+    values = size * size + (int(counts @ counts) if pairs else 0)
+    if values * training.rows.dtype.itemsize > training.cache_size * MEGABYTE:
+        return False
+    if linear:
+        hold_out, columns = training.tol is None, training.n_columns
+        likely = choose(training.solver, n_rows=size, n_columns=columns, hold_out=hold_out, linear=True)
+        if likely.name == "interior-point":  # works on the columns, and asks for no kernel values
+            return False
+    working_sets = training.solver in ("auto", "dual")
+    # Steps along pairs of all rows ask for few of narrow ones, and compute them where they are wanted. All polynomials
+    # of one working set take BLAS less time than those that are wanted take a loop.
+    for_blas = training.rows.kernel.name == "poly" and size <= WorkingSetOptions.size
+    by_need = training.rows.are_narrow(size) and training.fit_intercept and not for_blas
+    if working_sets and by_need and not against_rest:
+        return False
+    if working_sets:  # SMO, which solves the indefinite ones, comes back to most rows
+        return size <= WorkingSetOptions.size or against_rest or not training.positive
+    return len(parts) > 1 and training.solver != "spatial-dual"
 
 
 def _solve_small(

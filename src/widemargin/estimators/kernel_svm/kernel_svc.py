@@ -46,7 +46,7 @@ from widemargin.estimators.kernel_svm.kernel_model import (
 )
 from widemargin.exceptions import CapabilityError, DataError, KernelWarning, MarginConvergenceWarning, warn
 from widemargin.kernels.functions import refuse_indefinite, sampled_spectrum
-from widemargin.solvers.base import Budget
+from widemargin.solvers.base import Budget, Status
 from widemargin.solvers.kernel_svm.automatic import BY_GAP, DEFAULT_TOL, NAMES, NEED_NORMS, Chosen
 from widemargin.solvers.kernel_svm.batch_perceptron.run import SBPResult
 from widemargin.solvers.kernel_svm.stopping import HoldOutOptions, choose_rows
@@ -399,8 +399,14 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         if origin is not None:
             self.intercept_ = self.intercept_ - multiclass.dense(self.coef_) @ origin
         self.gamma_, self.evaluations_ = kernel.gamma, int(matrix.evaluations)
+        self._describe(solved, worst([result.status for result in results], budget))
+        return solved
+
+    def _describe(self, solved: Sequence[Solved], status: Status) -> None:
+        """Set the attributes that say how training went, and what is certain about the solution."""
+        results = [item.result for item in solved]
         self.n_iter_ = np.array([max(1, result.n_iter) for result in results], dtype=np.int32)
-        self.status_ = str(worst([result.status for result in results], budget))
+        self.status_ = str(status)
         self.fit_status_ = int(self.status_ != "converged")
         self.solver_ = ", ".join(dict.fromkeys(item.chosen.name for item in solved))
         self.solver_reason_ = "; ".join(dict.fromkeys(item.chosen.reason for item in solved))
@@ -410,7 +416,6 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         self.history_ = tuple(
             {"problem": number, **entry} for number, result in enumerate(results) for entry in result.history
         )
-        return solved
 
     def _conclude(self, solved: Sequence[Solved], budget: Budget) -> None:
         """Warn, or raise after an interrupt, according to how training ended."""
