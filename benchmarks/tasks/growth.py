@@ -241,6 +241,15 @@ def threads(ctx: Context) -> list[Row]:
     return found
 
 
+def _thread_exponents(content: Content) -> Iterable[Row]:
+    """Slopes of log time on log threads where these doubled at least four times: -1 is what no call can beat."""
+    for name, rows in grouped(content["rows"], "task"):
+        counts, seconds = (np.array([row[key] for row in rows]) for key in ("threads", "wall_s"))
+        if len(rows) >= 5:
+            slope = linregress(np.log(counts), np.log(seconds)).slope
+            yield {"task": name, "to": int(counts.max()), "time": slope, "gain": rows[-1]["gain"]}
+
+
 def _thread_limits(content: Content) -> Iterable[Limit]:
     """Gains of fits with two threads and sixteen; and no thread may make a call slower by more than a tenth."""
     for row in content["rows"]:
@@ -409,6 +418,10 @@ TASKS = {
             "gains": Table(
                 "Seconds by number of threads", "rows",
                 "task | threads | wall s: {wall_s:.2f} | processor s: {processor_s:.2f} | gain: {gain:.2f}",
+            ),
+            "exponents": Table(
+                "Exponents of the wall time in the number of threads", _thread_exponents,
+                "task | threads, from 1 to: {to} | exponent of time: {time:.2f} | gain there: {gain:.2f}",
             ),
         },
         _thread_limits, half="neutral", threads=True,
