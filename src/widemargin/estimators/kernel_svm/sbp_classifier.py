@@ -91,17 +91,16 @@ class SBPClassifier(KernelParameters, KernelModel, ClassifierMixin, BaseEstimato
     """Kernel SVM of two classes by the stochastic batch perceptron, with the slack as the parameter.
 
     Among directions of norm at most 1 in the kernel's space it seeks the one with the largest margin, where the rows
-    are given slacks whose mean is `nu`. Every kernel SVM solves this problem for some nu: its mean hinge loss divided
-    by the norm of w. nu is a distance in the kernel's space. The method is best for a moderate accuracy after few
-    kernel evaluations, and has a classifier at any time; for the optimum use `KernelSVC`.
+    are given slacks whose mean is `nu`, a distance in that space. Every kernel SVM solves this problem for some nu: its
+    mean hinge loss divided by the norm of w. The method reaches a moderate accuracy with few kernel evaluations, and
+    can be stopped at any time; for the optimum use `KernelSVC`.
 
     Parameters
     ----------
     nu : float or "auto", default="auto"
         Mean slack, >= 0. Raising it lets more rows violate the margin; 0 asks for a hard margin. "auto": four SVMs
         whose C grow by decades are compared in three folds of at most 2,000 rows, and the nu of the one with the least
-        error is taken (nu does not depend on the number of rows); `kernel_search` looks more closely, and for `gamma`,
-        too.
+        error is taken; `kernel_search` looks more closely, also for `gamma`.
     kernel : {"rbf", "linear", "poly", "laplacian", "sigmoid", "precomputed"} or callable, default="rbf"
         It must be positive semi-definite.
     gamma : {"scale", "auto"} or float, default="scale"
@@ -151,8 +150,8 @@ class SBPClassifier(KernelParameters, KernelModel, ClassifierMixin, BaseEstimato
     nu_ : float
         `nu`, or what was chosen.
     margin_ : float
-        Margin, with the slacks, of the direction that was found; not positive if no margin was found at this nu (the
-        coefficients are then those of the direction).
+        Margin, with the slacks, of the direction that was found. If it is not positive, the coefficients are those of
+        the direction, not divided by it.
     margin_bound_ : float
         No classifier has a larger one at this nu, on these rows.
     gap_ : float
@@ -160,7 +159,7 @@ class SBPClassifier(KernelParameters, KernelModel, ClassifierMixin, BaseEstimato
     n_covered_ : float
         Rows below the margin (in each class where there is a bias), by weight relative to the largest.
     held_out_error_ : float or None
-        Error on the rows held out; it is the least of several, so slightly too low.
+        Error on the rows held out; slightly too low, as the least of several.
     status_ : str
     n_iter_ : int
         Steps.
@@ -232,7 +231,7 @@ class SBPClassifier(KernelParameters, KernelModel, ClassifierMixin, BaseEstimato
         Raises
         ------
         KernelError
-            If the kernel cannot be used, is found not to be positive semi-definite, or a row does not fit the cache.
+            If the kernel cannot be used or is found not to be positive semi-definite, or a row does not fit the cache.
         CapabilityError
             If rows have weights and the algorithm is "published".
         DataError
