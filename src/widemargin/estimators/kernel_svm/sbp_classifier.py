@@ -101,12 +101,8 @@ class SBPClassifier(KernelParameters, KernelModel, ClassifierMixin, BaseEstimato
         Mean slack, >= 0. Raising it lets more rows violate the margin; 0 asks for a hard margin. "auto": four SVMs
         whose C grow by decades are compared in three folds of at most 2,000 rows, and the nu of the one with the least
         error is taken; `kernel_search` looks more closely, also for `gamma`.
-    kernel : {"rbf", "linear", "poly", "laplacian", "sigmoid", "precomputed"} or callable, default="rbf"
-        It must be positive semi-definite.
-    gamma : {"scale", "auto"} or float, default="scale"
-        As in `sklearn.svm.SVC`; raising it makes the kernel narrower.
-    degree, coef0 : float, default=3, 0.0
-        Of the kernels "poly" and "sigmoid".
+    kernel, gamma, degree, coef0
+        As in `KernelSVC`; the kernel must be positive semi-definite.
     fit_intercept : bool, default=True
         Whether there is an unregularised bias.
     tol : float or None, default=None
@@ -117,16 +113,12 @@ class SBPClassifier(KernelParameters, KernelModel, ClassifierMixin, BaseEstimato
         Largest number of steps.
     cache_size : float, default=200
         Megabytes of kernel rows kept.
-    class_weight : dict, "balanced" or None, default=None
-        Weights of classes, as in scikit-learn.
+    class_weight, verbose, n_jobs
+        As in `KernelSVC`.
     time_budget : float or None, default=None
         Seconds after which the best model so far is kept, with a warning.
     callbacks : sequence of callable, default=None
         Called with a `Progress` between steps, on a geometric schedule; one that returns True ends the run.
-    verbose : int, default=0
-        Above 0 progress is logged under "widemargin".
-    n_jobs : int or None, default=None
-        Threads inside `fit`; None: all that cores, `OMP_NUM_THREADS` and threadpoolctl allow.
     random_state : int, RandomState or None, default=None
         For the draws and the rows held out.
     solver_options : SBPOptions or dict, default=None

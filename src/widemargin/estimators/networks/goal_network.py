@@ -204,8 +204,8 @@ class GoalNetwork(ThresholdedModel):
     estimator : torch.nn.Module
         Gives one score for each row, shape (n,) or (n, 1), larger for the positive class. A copy of it is trained,
         starting from the weights that it has.
-    goal : Goal or str, default=None
-        What to minimise and what must hold, as an object or in the text language. None: the error rate, unconstrained.
+    goal, per_population, pos_label
+        As in `GoalThresholdClassifier`.
     epochs : int, default=20
         Number of passes over the rows; where rows are few, an epoch passes over them several times (see
         `NetworkOptions.steps`).
@@ -216,13 +216,8 @@ class GoalNetwork(ThresholdedModel):
         `optimizer(parameters, lr=learning_rate)` makes the optimiser; None: `torch.optim.Adam`.
     validation_fraction : float in (0, 1), default=0.2
         Share of the rows, and of every external data set, held out to judge epochs and thresholds.
-    per_population : str, int or list of Population, default=None
-        None: one threshold, and no population is needed at prediction. Else a threshold of its own for each, as in
-        `GoalThresholdClassifier`; `predict` then needs `populations`.
     randomize : bool, default=False
         Thresholds may be drawn at random; constraints then hold for the expected rates of `predict_randomized`.
-    pos_label : label, default=None
-        The class that rates call positive; None means `classes_[1]`.
     baselines : dict of str to fitted classifier, default=None
         Models that `churn`, `win_rate`, ... may name, where X is an array or a table; a column of `populations` of that
         name comes first.
@@ -335,13 +330,8 @@ class GoalNetwork(ThresholdedModel):
             `collate_fn` are used. CSR rows are made dense a batch at a time.
         y : array-like of shape (n,)
             Two classes, also beside a dataset that holds labels.
-        sample_weight : array-like of shape (n,), default=None
-            Weights >= 0; a row of weight 2 counts as two rows.
-        populations : table with n rows, default=None
-            The columns that the goal's populations and baselines name; the network never sees it. Columns not found
-            there are looked up in X where it is a data frame.
-        external : dict of str to External, default=None
-            Rows beside these that the goal names by `Population.external(name)`.
+        sample_weight, populations, external
+            As in `RateConstrainedClassifier.fit`.
 
         Returns
         -------

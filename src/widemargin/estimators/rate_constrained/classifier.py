@@ -218,9 +218,9 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
             Weights >= 0; a row of weight 2 counts as two rows, also in every rate.
         populations : table with n rows, default=None
             pandas, polars or pyarrow table, or 2-D array, with the columns that the goal's populations and baselines
-            name. Columns not found there are looked up in X where it is a data frame.
+            name; the model never sees it. Columns not found there are looked up in X if it is a data frame.
         external : dict of str to External, default=None
-            Rows beside the training rows that the goal names by `Population.external(name)`.
+            Data sets beside the training rows that the goal names by `Population.external(name)`.
 
         Returns
         -------

@@ -213,13 +213,8 @@ class GoalReduction(ThresholdedModel):
             Handed to the estimator as it is; rows are only taken out of it.
         y : array-like of shape (n,)
             Two classes or more.
-        sample_weight : array-like of shape (n,), default=None
-            Weights >= 0; a row of weight 2 counts as two rows.
-        populations : table with n rows, default=None
-            The columns that the goal's populations and baselines name; the estimator never sees it. Columns not found
-            there are looked up in X where it is a data frame.
-        external : dict of str to External, default=None
-            Rows beside these that the goal names by `Population.external(name)`.
+        sample_weight, populations, external
+            As in `RateConstrainedClassifier.fit`.
 
         Returns
         -------

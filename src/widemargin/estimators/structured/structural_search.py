@@ -227,10 +227,8 @@ def structural_search(
     callbacks : sequence of callable, optional
         Called with a `Progress` after each cell: `objective` is its score, `gap` the largest so far; returning True
         ends the search.
-    on_interrupt : {"raise", "return"}, default="raise"
-        After Ctrl-C: raise it again, or return what is known by then.
-    verbose : int, default=0
-        1 logs every cell to the logger "widemargin", and shows a bar where stderr is a terminal.
+    on_interrupt, verbose
+        As in `kernel_search`.
     workers : int or distributed.Client, optional
         Folds are trained side by side: by so many processes, or on a Dask cluster; None: as `joblib.parallel_config`
         says. Scores are the same.

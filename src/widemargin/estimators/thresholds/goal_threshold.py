@@ -237,11 +237,8 @@ class GoalThresholdClassifier(ThresholdedModel):
             Two classes or more.
         sample_weight : array-like of shape (n,), default=None
             Weights >= 0, for the rates, and for the estimator where it takes them, also in a pipeline.
-        populations : table with n rows, default=None
-            The columns that the goal's populations and baselines name; the estimator never sees it. Columns not found
-            there are looked up in X where it is a data frame.
-        external : dict of str to External, default=None
-            Rows beside these that the goal names by `Population.external(name)`.
+        populations, external
+            As in `RateConstrainedClassifier.fit`.
 
         Returns
         -------

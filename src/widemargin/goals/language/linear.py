@@ -282,8 +282,8 @@ class Rate:
     baseline : str or None
         The baseline model it compares with, where the metric needs one.
     labelled : bool
-        Whether only rows whose label is known count, though the metric could do without. A `Ratio` sets it, so that its
-        two sides are over the same rows; texts do not show it.
+        Whether only rows of known label count although the metric needs no labels. A `Ratio` sets it, so that both of
+        its sides are over the same rows; texts do not show it.
     of : label or None
         The class that counts as positive, in labels and predictions; None: that of the data, or none is needed.
     actual : label or None
