@@ -94,8 +94,8 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
             missing = np.zeros(Y.shape, dtype=bool) if given.missing is None else given.missing
             if missing.any() and Y[~missing].all():
                 raise DataError(
-                    "no label of y is 0: -1 and NaN say that nobody has looked, and all that were looked at are there. "
-                    "Give 0 for a label that is absent."
+                    "no label of y is 0: all known ones are 1, and -1 and NaN mean unknown. Give 0 for a label that is "
+                    "absent."
                 )
             check_lengths(X, Y)
         except Exception:  # as where rows are refused, an earlier fit stays as it is
@@ -114,7 +114,7 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
             marked, left_out = Y, None
         elif missing.any() and isinstance(model, PowersetModel):
             raise CapabilityError(
-                "powerset=True takes whole label sets, and nobody has looked at some labels of y: complete them by "
+                "powerset=True takes whole label sets, and some labels of y are unknown (-1 or NaN): complete them by "
                 "solver_options={'unknown': 'completed'}, or use powerset=False."
             )
         if self._options.decode == "seen" and missing.any(axis=1).all():
@@ -366,7 +366,7 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         X = checked_rows(self, X, reset=False)
         given = self._truth(y, X.shape[0])
         if given.missing is not None:
-            raise DataError("nobody has looked at some labels of y, and margins are those of whole label sets.")
+            raise DataError("some labels of y are unknown (-1 or NaN), and margins are those of whole label sets.")
         u = self._scores(X)
         return self._margins((None, labels, u[i : i + 1]) for i, labels in enumerate(given.sets))
 

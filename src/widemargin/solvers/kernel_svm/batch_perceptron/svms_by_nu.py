@@ -127,7 +127,7 @@ class SVMsByNu:
             If none has.
         """
         if not (nu > 0.0 and math.isfinite(nu)):
-            raise DataError(f"nu={nu!r} must be a finite number > 0; nu = 0 is the hard margin, C without end.")
+            raise DataError(f"nu={nu!r} must be a finite number > 0; nu = 0 is the hard margin, an infinite C.")
         search, widest = self._search, math.log(self._search.widest)
 
         def excess(u: float) -> float:
