@@ -194,9 +194,9 @@ def compare_models(
     -----
     If some labels are missing, the labelled rows must be a random part of those on which the two differ.
 
-    With weights, shares are weighted, and intervals, tests and numbers of labels take effective numbers of rows,
-    `(sum w)^2 / sum w^2` (Kish 1965), in the place of counts, as Korn and Graubard (1998) do for proportions. This is
-    an approximation; with equal weights it is the exact form.
+    With weights, shares are weighted, and intervals, tests and numbers of labels use effective numbers of rows, `(sum
+    w)^2 / sum w^2` (Kish 1965), in place of counts, as Korn and Graubard (1998) do for proportions: an approximation,
+    exact for equal weights.
 
     Examples
     --------

@@ -204,8 +204,8 @@ class GoalNetwork(ThresholdedModel):
     estimator : torch.nn.Module
         Gives one score for each row, shape (n,) or (n, 1), larger for the positive class. A copy of it is trained,
         starting from the weights that it has.
-    goal, per_population, pos_label
-        As in `GoalThresholdClassifier`.
+    goal, per_population, pos_label, baselines
+        As in `GoalThresholdClassifier`; `baselines` only where X is an array or a table.
     epochs : int, default=20
         Number of passes over the rows; where rows are few, an epoch passes over them several times (see
         `NetworkOptions.steps`).
@@ -218,9 +218,6 @@ class GoalNetwork(ThresholdedModel):
         Share of the rows, and of every external data set, held out to judge epochs and thresholds.
     randomize : bool, default=False
         Thresholds may be drawn at random; constraints then hold for the expected rates of `predict_randomized`.
-    baselines : dict of str to fitted classifier, default=None
-        Models that `churn`, `win_rate`, ... may name, where X is an array or a table; a column of `populations` of that
-        name comes first.
     on_infeasible : {"raise", "warn"}, default="raise"
         Where no epoch and threshold meets the goal: raise `InfeasibleGoalError`, or warn and keep the nearest.
     device : str or torch.device, default=None

@@ -364,11 +364,8 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
 
         Notes
         -----
-        "auto" is `solver="newton"`, as in `fit`, up to 1500 features (600 where rows are thin); with more, and at most
-        50 constraints, the level method (`solver="bundle"`), which takes far fewer passes there.
-
-        With more than ten million numbers, moves along lines by 0/1 rates look only at the rows nearest to the
-        boundary, and models are not interpolated.
+        `docs/scaling.md` says which solver "auto" takes, what a pass costs, and where the model may differ from that of
+        `fit`. `n_passes_` counts the passes over all rows.
         """
         self._validate_params()
         self._forget_refits()
@@ -437,7 +434,7 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
         X_new : array-like, data frame or CSR matrix of shape (n, d)
             The features of `fit`.
         y_new : array-like of shape (n,)
-            Labels of the classes of `fit`.
+            Labels, of the classes of `fit`.
         churn_at_most : float, default=0.05
             Largest share of decisions that may change, by `predict` (by `predict_randomized`, in expectation, with
             `enforce="randomized"`). Raising it lets the model follow the new rows more closely.

@@ -64,8 +64,8 @@ class GoalReduction(ThresholdedModel):
     estimator : classifier
         With `decision_function` or `predict_proba`, and with `sample_weight` in `fit`; also a pipeline or a search
         around one. Clones of it are fitted.
-    goal : Goal or str, default=None
-        What to minimise and what must hold, as an object or in the text language. None: the error rate, unconstrained.
+    goal, per_population, pos_label, baselines
+        As in `GoalThresholdClassifier`.
     max_models : int, default=4
         How many sets of prices to try at most. Each costs as many fits as there are folds; more than four rarely gain.
     one_run : bool or "auto", default="auto"
@@ -82,17 +82,10 @@ class GoalReduction(ThresholdedModel):
         refused: rows are held out and prove a model and its threshold, as in `GoalThresholdClassifier`.
     validation_fraction : float in (0, 1), default=0.2
         With a confidence: share of the rows, and of every external data set, held out.
-    per_population : str, int or list of Population, default=None
-        None: one threshold, and no population is needed at prediction. Else a threshold of its own for each, as in
-        `GoalThresholdClassifier`; `predict` then needs `populations`.
     randomize : bool, default=False
         Draw model and threshold for each row by fixed probabilities. The best such mixture of the models visited is
         found exactly; none of them alone is better. Constraints then hold for the expected rates of
         `predict_randomized`.
-    pos_label : label, default=None
-        The class that rates call positive; None means `classes_[1]`.
-    baselines : dict of str to fitted classifier, default=None
-        Models that `churn`, `win_rate`, ... may name; a column of `populations` of that name comes first.
     on_infeasible : {"raise", "warn"}, default="raise"
         Where no model is found that meets the goal: raise `InfeasibleGoalError`, or warn and keep the nearest.
     time_budget : float, default=None

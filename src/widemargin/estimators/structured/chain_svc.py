@@ -36,8 +36,6 @@ class ChainSVC(ReadyMadeSVM):
     wrong steps. Training and prediction are exact, by dynamic programming; with slack rescaling, memory grows with the
     square of the length of the longest sequence.
 
-    `score` is scikit-learn's `accuracy_score` over all steps of all sequences.
-
     Parameters
     ----------
     weights : mapping or array-like of shape (S,), default=None
@@ -226,7 +224,7 @@ class ChainSVC(ReadyMadeSVM):
             yield self._scores(steps)
 
     def score(self, X: Examples, y: Examples, sample_weight: ArrayLike | None = None) -> float:
-        """Share of the steps of known state that are labelled right.
+        """Share of the steps of known state, of all sequences, that are labelled right.
 
         Parameters
         ----------

@@ -29,8 +29,7 @@ class MultiLabelSVC(LabelSetSVM):
     exact if the edges have no cycles, or with up to 18 labels. Otherwise labels are found by local search, `certified_`
     is False, and `proved_gap_` and `decode_certified` say what roof duality still proves.
 
-    `score` is the share of examples whose label set is right in all labels (scikit-learn's subset accuracy).
-    `widemargin.label_set_scorers` has example Jaccard, Hamming loss, micro, macro and example F1 for `scoring=`.
+    `score` is scikit-learn's subset accuracy; `widemargin.label_set_scorers` has other scores for `scoring=`.
 
     Parameters
     ----------
@@ -162,8 +161,7 @@ class HierarchicalSVC(LabelSetSVM):
     Where every example has exactly one path, set `labels="path"`: training and prediction then look at all paths and
     nothing else, exactly.
 
-    `score` is the share of examples whose label set is right in all labels (scikit-learn's subset accuracy).
-    `widemargin.label_set_scorers` has example Jaccard, Hamming loss, micro, macro and example F1 for `scoring=`.
+    `score` is scikit-learn's subset accuracy; `widemargin.label_set_scorers` has other scores for `scoring=`.
 
     Parameters
     ----------
@@ -175,7 +173,7 @@ class HierarchicalSVC(LabelSetSVM):
     loss : {"nodes", "leaves"}, default="nodes"
         What is counted: wrong nodes, or wrong ends of paths (deepest nodes of a set; needs a forest).
     weights : array-like of shape (k,), default=None
-        Loss of each of them, `>= 0`. None: 1 each.
+        Loss of each wrong node or end, `>= 0`. None: 1 each.
     labels : {"sets", "path"}, default="sets"
         "path", for forests: the label of an example is one path from a root to a node where a training label ends. A
         training row of y that is empty or has two ends is refused.

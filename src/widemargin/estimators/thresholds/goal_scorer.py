@@ -104,7 +104,7 @@ def goal_scorer(
         training meets exactly is missed on other rows about half of the time; 1 forgives that noise. Negative values
         ask for room.
     external : dict of str to External, default=None
-        Data sets beside the scored rows that the goal names; never sliced.
+        Data sets of the goal beside the scored rows; never sliced.
     baselines : dict of str to fitted classifier, default=None
         Models that `churn`, `win_rate`, ... may name; a column of the populations of that name comes first.
     pos_label : label, default=None
