@@ -33,7 +33,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Turn a pandas, polars or pyarrow table into a CSR matrix, and refuse tables that do not fit the training table.
 
     Words and flags are one-hot, with a column for missing values where training had some. Numbers are scaled to mean 0
-    and variance 1, missing ones replaced by the median beside a 0/1 column that says so, or cut into one-hot bins.
+    and variance 1 (missing ones become the median, and a 0/1 column says so), or cut into one-hot bins.
 
     A table given later is checked against `schema_`. An absent column, another type, infinite numbers or a word column
     without one known word raise `DataError`. Unknown words, and missing values where training had none, give one

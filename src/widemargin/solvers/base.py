@@ -4,11 +4,11 @@ A `Budget` says when a run has to end, a `Recorder` keeps what it has reached: i
 lower bound.
 
 A `CertifiedRecorder` says what a convex solver may claim: the best point and the best lower bound seen, by the
-inequalities of `docs/theory/dataset-constraints.md` ("The certificate"; spec 1, section 4b). They hold only where the
-primal value P and the dual value D are compared by the *same* penalties p. So p is chosen from the best multipliers v
-(`exact_penalty`), and the kept point is measured anew each time: a primal value taken under earlier, smaller penalties
-can lie far below the optimum. Where v_j = rho the violation is bounded by nothing: the penalty was too small, or the
-constraints cannot be met.
+inequalities of `docs/theory/dataset-constraints.md` ("The certificate"). They hold only where the primal value P and
+the dual value D are compared by the *same* penalties p. So p is chosen from the best multipliers v (`exact_penalty`),
+and the kept point is measured anew each time: a primal value taken under earlier, smaller penalties can lie far below
+the optimum. Where v_j = rho the violation is bounded by nothing: the penalty was too small, or the constraints cannot
+be met.
 """
 
 import enum
@@ -209,7 +209,7 @@ class Recorder(Generic[Point]):
 
 
 class ConstrainedHinge(Protocol):
-    """The convex problem that the solvers of this package solve (spec 1, section 4).
+    """The convex problem that the solvers of this package solve (`docs/theory/dataset-constraints.md`).
 
     `rows` are a `RowBlocks`; or a `GramRows` (kernels) for `cutting_plane` and `newton`, and w is then a vector of
     coefficients; or `BlockedRows` for `newton` and `level_method`, and what is as long as the rows is then empty.

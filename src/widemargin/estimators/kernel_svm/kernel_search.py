@@ -43,7 +43,7 @@ class KernelSearch:
     best_estimator : KernelSVC or SBPClassifier
         The model with these parameters; fitted as `refit` says.
     cells : tuple of Cell
-        In the order of measurement. A nu that no SVM of reasonable C has with some gamma has no cell there.
+        In the order of measurement. A nu that no SVM of a reasonable C has at some gamma has no cell.
     given : {"C", "nu"}
         Which of the two was a grid; the other one is an output.
     new_error, new_standard_error : float or None

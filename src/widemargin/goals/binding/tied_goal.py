@@ -1,4 +1,4 @@
-"""What tying a goal to data gives: coefficients, bounds, scales (spec 1, section 2), and measures of predictions."""
+"""What tying a goal to data gives: coefficients, bounds, scales, and measures of predictions."""
 
 import dataclasses
 from collections.abc import Hashable, Sequence

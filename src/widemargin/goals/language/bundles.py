@@ -1,4 +1,4 @@
-"""Bundles: one line for many constraints, one per pair of values of a column (spec 1, section 1).
+"""Bundles: one line for many constraints, one per pair of values of a column.
 
 Which values there are is known only when the goal meets data, so a bundle stays whole until then and is expanded by
 the binder. The constraints of a bundle with `ratio=k` are `rate(a) >= k rate(b)` for all ordered pairs (a, b) of

@@ -1,6 +1,6 @@
 """The normal form of expressions: linear combinations of rates (and, in constraints, of one ratio), with their range.
 
-`METRICS` is the registry of linear rates: data, not code (spec 1, section 1; the paper's Tables 2 and 4). `Rate` and
+`METRICS` is the registry of linear rates: data, not code (Goh et al. 2016, Tables 2 and 4). `Rate` and
 `Ratio` are the atoms, `Linear` the sum. All are frozen, hashable, compared by structure, and hold no data.
 
 Terms on one population have an exact range: its rows fall into cells (label, own prediction, what each baseline says),

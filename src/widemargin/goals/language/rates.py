@@ -1,4 +1,4 @@
-"""The rates and counts that a user can ask for (spec 1, section 1; the paper's Tables 2 and 4).
+"""The rates and counts that a user can ask for (Goh et al. 2016, Tables 2 and 4).
 
 `on` is the population, None for everyone. `s_p(D)` is the share of D predicted positive, `s_n(D) = 1 - s_p(D)`; D+ and
 D- are the labelled positives and negatives, `D[y,h]` the rows with label y on which the baseline predicts h; TP, FP,

@@ -2,7 +2,7 @@
 
 The solution w of the SVM with parameter C solves the slack-constrained problem at
 
-    nu = h / |w|,     h = sum_i u_i max(0, 1 - y_i f(x_i)) / sum_i u_i                       (spec 2, section 1)
+    nu = h / |w|,     h = sum_i u_i max(0, 1 - y_i f(x_i)) / sum_i u_i
 
 with margin `1 / |w|`. nu falls as C grows.
 """
