@@ -128,7 +128,7 @@ class KernelError(WidemarginError, ValueError):
 
 
 class KernelWarning(UserWarning):
-    """A kernel, or its features, can be used but deserve a second look (scales, negative squared norms)."""
+    """A kernel, or the features for it, that can be used but needs a second look (scales, negative squared norms)."""
 
 
 class ModelFileError(WidemarginError, ValueError):

@@ -234,8 +234,8 @@ def margin_report(
     level : float, default=0.0
         The report gives the share of margins below it, in units after `normalize`.
     quantiles : sequence of float, default=(0.05, 0.25, 0.75, 0.95)
-        For each level the least margin that at least this share of the rows does not exceed; if the share is exactly
-        the level, the mean of this margin and the next.
+        For each of these shares the least margin that at least so many rows do not exceed; if exactly so many, the mean
+        of this margin and the next.
     delta : float, default=0.05
         One minus the confidence of each Catoni radius and each interval.
     sample_weight : array-like of shape (n,), default=None

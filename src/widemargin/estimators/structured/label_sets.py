@@ -46,7 +46,7 @@ class MultiLabelSVC(LabelSetSVM):
     powerset : bool, default=False
         Make every label set of the training rows a class with weights of its own; a loss between two sets is the cost
         of taking one for the other. No other set is predicted, and training is exact for any number of labels and any
-        loss. Time and memory grow with features times sets; `edges` and `oracle` are not used.
+        loss. Time and memory grow with features times sets; `edges` and the option `oracle` are refused.
     calibration : {None, "sigmoid"}, default=None
         "sigmoid": `fit` also makes `predict_proba`, the probabilities of the labels. They rank labels better than
         margins do where many are rare. Takes seconds for some thousand rows, which `time_budget` does not count.

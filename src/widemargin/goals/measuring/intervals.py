@@ -158,8 +158,8 @@ class NewRows:
     one_in_ten : float or None
         By how much it is missed in one of ten replicates; 0 where it is met there, None where it is undefined.
     far : float
-        In the constraint's units: 0.05, for counts 5% of the bound. For `a >= k * b` what a ratio 0.05 too low makes,
-        because small rates would never be 0.05 off.
+        In the constraint's units: 0.05, for counts 5% of the bound. For `a >= k * b` what a ratio 0.05 off makes,
+        because small rates would never be off by 0.05.
     left_out : bool
         Whether two of three replicates decide rows as if they had been left out of training. Else the rows flatter the
         model that was fitted to them, and all these numbers are too low.
