@@ -67,10 +67,10 @@ def to_onnx(model: Any, path: str | PathLike[str]) -> None:
     Parameters
     ----------
     model : estimator
-        Fitted: `RateConstrainedClassifier`, `MarginPursuitClassifier`, `RiskClassifier`, `KernelSVC` (also with
-        several classes), `SBPClassifier`, or a `GoalThresholdClassifier` with one threshold over one of these
-        or over a classifier or pipeline of scikit-learn; or a Pipeline that ends in one: of `make_preprocessor` and
-        the model, as `widemargin train` saves it, or of scikit-learn's steps for numbers and words.
+        Fitted: `RateConstrainedClassifier`, `MarginPursuitClassifier`, `RiskClassifier`, `KernelSVC` (also with several
+        classes) or `SBPClassifier`; a `GoalThresholdClassifier` with one threshold over one of these, or over a
+        classifier or pipeline of scikit-learn; or a Pipeline that ends in one of all these, behind `make_preprocessor`
+        (as `widemargin train` saves it) or scikit-learn's steps for numbers and words.
     path : path-like
         Usually ends in `.onnx`. An existing file is replaced.
 

@@ -239,10 +239,10 @@ class KernelOptions(SolverOptions):
     fit_intercept : bool, default=True
         Whether there is an unregularised bias, as in SVC. The solvers "sdca" and "pegasos" need False.
     precision : {"auto", "single", "double"}, default="auto"
-        Precision of kernel values in `fit`. "auto" is that of X, but single (about twice as fast, and what LIBSVM
-        keeps) for a binary problem of 2,000 rows or more with a Gaussian kernel and a tol of 1e-3 or more, if the rows
-        are near enough to the origin for an error below 1e-5, and double if C is so large that rounding could miss tol.
-        The dual solvers certify in double.
+        Precision of kernel values in `fit`. "auto" is that of X, with two exceptions. It is single (about twice as
+        fast, and what LIBSVM keeps) for a binary problem of 2,000 rows or more with a Gaussian kernel and a tol of 1e-3
+        or more, if the rows are near enough to the origin for an error below 1e-5. It is double if C is so large that
+        rounding could miss tol. The dual solvers certify in double.
     backend : str, default="numpy"
         Where kernel values are computed: by "numpy", or by PyTorch with "torch" or "torch:DEVICE", for kernels that are
         functions of inner products (not "laplacian"); rows, kernel rows and scores then stay on the device

@@ -61,10 +61,11 @@ class RiskClassifier(MarginModel):
           that share, .2.
         - "m-location": `min_theta theta + eta mean(log cosh(l - theta))` (Holland 2020). Level: eta > 1, 2.
 
-        And "auto", where some of the data may be wrong: the mean of either loss, or "label-noise" at .2 on tempered
-        rows, with C or a smaller one, whichever makes the labels of rows held out in five folds likeliest (the plain
-        mean at C unless another one is ahead by half a standard error). Among tempered rows, one k times as far from
-        the mean as the median row counts as 1/k, or 1/k^3, of a row. "auto" has no level and does not use `loss`.
+        And "auto", where some of the data may be wrong. It tries the mean of either loss, and "label-noise" at .2 on
+        tempered rows, each with C and with smaller ones, and takes what makes the labels of rows held out in five folds
+        likeliest: the plain mean at C unless another is ahead by half a standard error. Among tempered rows, one k
+        times as far from the mean as the median row counts as 1/k, or 1/k^3, of a row. "auto" has no level and does not
+        use `loss`.
     level : float or sequence of pairs, default=None
         The number that the risk takes; None is the default named above.
     loss : {"logistic", "squared-hinge"}, default="logistic"

@@ -44,7 +44,7 @@ def tradeoff_path(
 
     A `RateConstrainedClassifier` starts at each value from its neighbour's solution. A `GoalReduction` or a
     `GoalThresholdClassifier` is fitted anew at each value; each point gets the best of all models that met its bound or
-    a stricter one, and its training measures are those of the rows that judged its thresholds (cross-fitted, or held
+    a stricter one. Its training measures are then those of the rows that judged its thresholds (cross-fitted, or held
     out for a confidence).
 
     Parameters

@@ -164,9 +164,9 @@ class GoalThresholdClassifier(ThresholdedModel):
 
     Notes
     -----
-    **What a confidence means.** Let the validation rows (and the rows of every external data set that the goal uses) be
-    independent, unweighted draws from their distribution, and let none of them have served to fit or choose the
-    estimator, a baseline model or the goal. Then, with probability >= `confidence` over their draw, the fitted rule
+    **What a confidence means.** Assume that the validation rows (and the rows of every external data set that the goal
+    uses) are independent, unweighted draws from their distribution, and that none of them has served to fit or choose
+    the estimator, a baseline model or the goal. Then, with probability >= `confidence` over their draw, the fitted rule
     meets every constraint in that distribution, or `fit` has refused. Populations absent from the rows, constraints
     dropped for lack of rows, and rows that `predict` refuses are not covered. Constraints on numbers of rows cannot be
     guaranteed. With "prefit", 30% of the rows given, and of each external data set, put the candidates in the order in
