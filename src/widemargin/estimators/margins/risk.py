@@ -63,7 +63,7 @@ class RiskClassifier(MarginModel):
 
         And "auto", where some of the data may be wrong. It tries the mean of either loss, and "label-noise" at .2 on
         tempered rows, each with C and with smaller ones, and takes what makes the labels of rows held out in five folds
-        likeliest: the plain mean at C unless another is ahead by half a standard error. Among tempered rows, one k
+        likeliest (but the plain mean at C unless another is ahead by half a standard error). Among tempered rows, one k
         times as far from the mean as the median row counts as 1/k, or 1/k^3, of a row. "auto" has no level and does not
         use `loss`.
     level : float or sequence of pairs, default=None
