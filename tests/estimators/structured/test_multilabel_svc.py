@@ -345,7 +345,7 @@ def test_missing_values_of_frames_are_labels_that_nobody_has_looked_at():
         whole.fit(X, frame)
     with pytest.raises(DataError, match="nothing but NaN or -1"):
         whole.fit(X, np.full(Y.shape, np.nan))
-    with pytest.raises(DataError, match=r"no label of y is 0: -1 and NaN say .* Give 0"):
+    with pytest.raises(DataError, match=r"no label of y is 0: all known ones are 1.* Give 0"):
         whole.fit(X, 2 * Y - 1)
 
 
