@@ -182,7 +182,7 @@ class GoalThresholdClassifier(ThresholdedModel):
 
     **Groups unknown at prediction.** With `group_estimator` the threshold of a row is the mean of the populations'
     thresholds, weighted by the row's probabilities; the best classifier that may not see the group has this form [1]_.
-    It is compared with the probability of the class where the estimator gives one. A local search chooses the
+    This threshold is compared with the probability of the class, if the estimator gives one. A local search chooses the
     thresholds by 0/1 rates; a single threshold, and those for known populations, are candidates too.
 
     Nothing is claimed about the objective on new rows. There is no `predict_proba`, because that of `estimator` does
