@@ -1,7 +1,8 @@
 """All errors and warnings of the library.
 
-A message states the fact with its number, then the cure. Everything derives from `WidemarginError`, and the errors
-about input also derive from `ValueError`, so code that knows nothing of this library still catches them.
+A message states the fact with its number, then the cure. All errors derive from `WidemarginError`; those about input
+also derive from `ValueError`, so code that does not know this library catches them, too. `docs/troubleshooting.md`
+explains the most frequent messages.
 """
 
 import sys
@@ -113,7 +114,7 @@ class MissingLibraryError(WidemarginError, ImportError):
     def of(cls, fact: str, extra: str) -> "MissingLibraryError":
         """That something needs the libraries of an extra.
 
-        pip finds the extra in what is installed here already, from a wheel or a checkout, on an index or not.
+        pip finds the extra in the package that is installed, from a wheel or a checkout, and asks no index for it.
         """
         return cls(f"{fact}: `pip install 'widemargin[{extra}]'` adds it to the widemargin that is installed here.")
 
@@ -127,7 +128,7 @@ class KernelError(WidemarginError, ValueError):
 
 
 class KernelWarning(UserWarning):
-    """A kernel, or features for it, that can be used but deserve a second look (scales, negative squared norms)."""
+    """A kernel, or the features for it, that can be used but needs a second look (scales, negative squared norms)."""
 
 
 class ModelFileError(WidemarginError, ValueError):
@@ -144,11 +145,11 @@ class CheckpointError(WidemarginError, ValueError):
 
 
 class WorkerLostError(WidemarginError, RuntimeError):
-    """Workers of a cluster that were lost again and again; the message says what was to be done and what to change."""
+    """Workers of a cluster that were lost again and again; the message says what was being done, and what to change."""
 
 
 class OracleWarning(UserWarning):
-    """An oracle that can be used but proves little: what is found with it need not be the best, nor the certificate."""
+    """An oracle that can be used but proves little: neither labels nor certificate need be the best."""
 
 
 class TimeBudgetError(WidemarginError):

@@ -1,7 +1,7 @@
 """One record of rows: what belongs together by position, sliced together.
 
-Every path through the library carries its data in this record: `fit`, `audit`, `margin_report`, cross-validation, rows
-held out for a proof, and blocks of rows that do not fit in memory. Rows in memory are one block.
+`fit`, `audit`, `margin_report`, cross-validation, proofs on held-out rows, and blocks of rows that do not fit in memory
+all carry their data in this record. Rows in memory are one block.
 """
 
 import copy
@@ -136,20 +136,20 @@ class Rows:
 
 
 class External(Rows):
-    """A data set beside the training data: unlabelled traffic, a hand-made example set, last year's rows.
+    """A data set beside the training rows: unlabelled traffic, hand-made examples, last year's rows.
 
-    It is named in the goal by `Population.external(name)` and handed over as `external={name: External(...)}`. It is
-    never sliced by cross-validation.
+    The goal names it by `Population.external(name)`; `fit` and `audit` take it as `external={name: External(...)}`.
+    Cross-validation never slices it.
 
     Parameters
     ----------
     X : array-like or data frame of shape (n, d), or None
-        Features. None is enough where predictions are audited and not a model.
+        Features; None where predictions are audited, not a model.
     y : array-like of shape (n,), default=None
         Labels; None (or missing values) where they are unknown.
     sample_weight : array-like of shape (n,), default=None
     populations : table with n rows, default=None
-        Columns for predicates and baselines; a data frame X is looked up after it.
+        Columns for predicates and baselines, looked up before those of a data frame X.
     **baselines : array-like of shape (n,)
         Predictions of baseline models by name, in y's label space.
 
@@ -182,7 +182,7 @@ class External(Rows):
 
 
 def rows_of_source(rows: Rows, name: str | None) -> Rows:
-    """The main rows for None, else an external data set of theirs, which the main rows' classifiers are asked about.
+    """The main rows for None, else one of their external data sets, about which the main rows' classifiers are asked.
 
     Raises
     ------
@@ -218,8 +218,8 @@ def external_data(name: str, external: Mapping[str, Rows]) -> External:
 def check_sparse(X: Features | Column | None, name: str = "X") -> None:
     """Refuse a sparse matrix whose indices lead out of it; anything else passes.
 
-    Compiled code, SciPy's own too, follows these indices without looking: a wrong one reads foreign memory. The matrix
-    itself is left as it is. It costs two passes over the indices, and none over the values.
+    Compiled code, SciPy's own too, follows these indices without looking: a wrong one reads foreign memory. The check
+    takes two passes over the indices and none over the values, and does not change the matrix.
 
     Raises
     ------
@@ -308,7 +308,7 @@ class _WithPopulations:
 
 
 def with_populations(model: P, populations: Table | None) -> P:
-    """The model itself, or what stands for a model that decides by populations where it is asked about X alone."""
+    """The model itself; or, for a model that decides by populations, one that can be asked about X alone."""
     predict = getattr(model, "predict", None)
     if populations is None or predict is None or not _takes_populations(predict):
         return model

@@ -82,9 +82,9 @@ COMMANDS = {
     ),
     "compare": (
         "measure two classifiers against one goal, and where they differ\n"
-        "Which of two classifiers meets the goal, what one gains and loses over the other, and how many labels prove "
-        "it. Exit code 0: the second one (B) meets the goal, or the goal was not measured; 1: it does not, or the time "
-        "was up; 2: bad input; 130: interrupted."
+        "Say which of two classifiers meets the goal, what B gains and loses over A, and how many labels prove the "
+        "difference. Exit code 0: B, the second one, meets the goal, or the goal was not measured; 1: it does not, or "
+        "the time was up; 2: bad input; 130: interrupted."
     ),
     "tradeoff": (
         "say what a bound costs: train along its values\n"
@@ -153,16 +153,16 @@ OPTIONS: list[tuple[str, str, str | None, dict[str, Any]]] = [
     ("audit", "--standard",
      "the tables that a law asks for, from decisions or scores alone: ll144, New York City Local Law 144",
      {"choices": ("ll144",), _ONE_OF: False}),
-    ("audit report", "--predictions", "a column of a CSV or Parquet file",
+    ("audit report", "--predictions", "in place of a model: its decisions, a column of a CSV or Parquet file",
      {"metavar": "FILE[:COLUMN]", _ONE_OF: False}),
-    ("compare", "--models", f"two of them, each {_MODEL}",
+    ("compare", "--models", f"two files, each {_MODEL}",
      {"type": Path, "nargs": 2, "metavar": ("A", "B"), _ONE_OF: True}),
-    ("compare", "--predictions", "columns of tables",
+    ("compare", "--predictions", "in place of models: their decisions, columns of CSV or Parquet files",
      {"nargs": 2, "metavar": ("A[:COLUMN]", "B[:COLUMN]"), _ONE_OF: True}),
     ("audit compare report", "--key", "match predictions to rows by this column (default: by order)",
      {"metavar": "COLUMN"}),
     ("audit report", "--model-positive", _POSITIVE, {"metavar": "LABEL"}),
-    ("audit report", "--abstain", "the label by which predictions say that nothing is decided; models know theirs",
+    ("audit report", "--abstain", "the label in predictions that means undecided; models know theirs",
      {"metavar": "LABEL"}),
     ("compare", "--model-positive", f"{_POSITIVE}; given twice: of A and of B",
      {"action": "append", "metavar": "LABEL"}),
@@ -228,7 +228,7 @@ OPTIONS: list[tuple[str, str, str | None, dict[str, Any]]] = [
     ("reproduce", "--rows",
      "training rows, where a figure takes a part of them (sbp-...); all of them if there are fewer",
      {"type": int, "metavar": "N"}),
-    ("reproduce", "--quick", "a few points on small synthetic data: shows that it runs, no more", _FLAG),
+    ("reproduce", "--quick", "a few points on small synthetic data, to see that it runs", _FLAG),
     ("reproduce", "--workers",
      "number of runs in parallel, or the address of a Dask scheduler (times are then those of a shared machine)",
      _NUMBER_OR_ADDRESS),
@@ -237,7 +237,7 @@ OPTIONS: list[tuple[str, str, str | None, dict[str, Any]]] = [
      "stop after so many seconds; the rows done are kept in a file named .partial (exit code 1)", _SECONDS),
     ("audit compare", "--time-budget",
      "stop without a verdict if not all rows are done after so many seconds (exit code 1)", _SECONDS),
-    ("tradeoff", "--time-budget", "keep the points done by then", _SECONDS),
+    ("tradeoff", "--time-budget", "stop after so many seconds; the points done are kept", _SECONDS),
     ("report", "--time-budget", "time for the models trained for comparison (paths, the SVM without rules)", _SECONDS),
     ("reproduce", "--time-budget",
      "begin no further run after so many seconds; finished ones are kept (exit code 1)", _SECONDS),

@@ -206,7 +206,7 @@ def load_people(folder: Folder, name: str) -> Any:
     Parameters
     ----------
     folder : path-like or None
-        Holds the files, packed (`.gz`) or not; or its subfolder `fairness` does.
+        Holds the files, packed (`.gz`) or not, itself or in its subfolder `fairness`.
     name : str
 
     Returns

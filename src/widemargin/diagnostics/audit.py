@@ -71,16 +71,16 @@ def audit(
     Parameters
     ----------
     model_or_predictions : fitted classifier, array-like of shape (n,), or dict
-        A classifier is asked for `predict(X)`, and for `predict` of each external data set's X; it also gets the table
-        of populations if its `predict` has a parameter of that name. An array holds
-        predictions in y's label space (never scores or probabilities). Where the goal has external data sets, give a
-        dict with the main predictions under None (or "") and the others under the names of their data sets.
+        A classifier's `predict` is called on X and on each external data set's X, with the table of populations if it
+        has a parameter of that name. An array holds predictions as labels of y (never scores or probabilities). With
+        external data sets give a dict: the main predictions under None (or ""), the others under the names of their
+        data sets.
     goal : Goal or str
         A goal or its text.
     X : array-like or data frame of shape (n, d), default=None
         Needed for a classifier. A data frame is also looked at by the goal's predicates, after `populations`.
     y : array-like of shape (n,), default=None
-        Labels; not needed by constraints on positive rates and churn alone. An objective that needs them is then
+        Labels; constraints on positive rates and churn need none. Without labels, an objective that needs them is
         reported as not measured.
     populations : table with n rows, default=None
     external : dict of str to External, default=None
@@ -88,11 +88,11 @@ def audit(
         Looked up after the columns of `populations`. A model is also asked about the external data sets.
     sample_weight : array-like of shape (n,), default=None
     pos_label : label, default=None
-        None: the classifier's own `pos_label`, else the second of two classes. Of more classes none is the positive
-        one, and a goal names them: `recall(of="cat")`; nor does it matter where a goal names every class.
+        None: the classifier's own `pos_label`, else the second of two classes. Not needed where the goal names its
+        classes, as in `recall(of="cat")`, which it has to with more than two.
     classes : array-like of labels, default=None
-        All labels that may be predicted; None: the classifier's own classes, else those of y. Needed where predictions
-        alone are given and name a rare class that does not occur in y.
+        All labels that may be predicted; None: the classifier's own classes, else those of y. Needed if predictions
+        alone are given and a rare class does not occur in y.
     abstain : label, default=None
         The prediction that stands for no decision; None: the classifier's own `abstain`, else every row is decided.
         Rates count decisions: see `widemargin.goals.decision_rate`.
@@ -108,9 +108,9 @@ def audit(
         For rows in blocks, see Notes: None: one block after the other (Dask collections: the client in force); an
         integer: so many blocks at a time on this machine; a client: its cluster.
     missing_groups : bool, default=False
-        Whether to say how far rows whose group is unknown (a missing value in a column that a population looks at) can
-        change every rate and constraint: `report.missing_groups`. With `decide="confident"` a constraint whose verdict
-        they can change counts as not met.
+        Whether `report.missing_groups` says how far rows of unknown group (a missing value in a column that a
+        population looks at) can change every rate and constraint. With `decide="confident"` a constraint whose verdict
+        they can change then counts as not met.
 
     Returns
     -------
@@ -119,10 +119,9 @@ def audit(
     Notes
     -----
     Rows that do not fit in memory may come in blocks: X, y, populations, weights, baselines and predictions as Dask
-    collections with the same partitions, or X as the path of a Parquet file or folder. Of a Dask frame or of files y,
-    sample_weight and predictions may be given by the names of columns; populations may then use every column of the
-    table. The rows are counted in one pass (in two, if neither a classifier nor `pos_label` says which class is the
-    positive one), and the report is that of all rows at once, see `AuditCounts`.
+    collections with the same partitions, or X as the path of a Parquet file or folder. With a Dask frame or files, y,
+    sample_weight and predictions may be names of columns, and populations may use every column. The report is that of
+    all rows at once (`AuditCounts`, `docs/scaling.md`).
 
     Raises
     ------

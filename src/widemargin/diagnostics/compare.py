@@ -38,8 +38,8 @@ from widemargin.rows import External, Rows, ask_model, is_asked, length_of, rows
 def mcnemar_p(wins: float, losses: float) -> float:
     """Two-sided p value of the exact test of McNemar that a win is as likely as a loss.
 
-    Effective counts of weighted rows need not be whole; the binomial distribution is continued by the incomplete beta
-    function then, as in the interval of Korn and Graubard.
+    Effective counts of weighted rows need not be whole; the incomplete beta function then continues the binomial
+    distribution, as in the interval of Korn and Graubard.
 
     Examples
     --------
@@ -73,10 +73,10 @@ def power_of(labels: ArrayLike, share: float, alpha: float = 0.05) -> npt.NDArra
 def labels_needed(share: float, *, power: float = 0.8, alpha: float = 0.05) -> int | None:
     """How many labelled rows on which two classifiers differ prove, with some power, which one is better.
 
-    The least number from which on the exact two-sided test of McNemar at level alpha finds the better one with at least
-    this probability. The power of an exact test rises and falls like a saw, so the first number that reaches it is not
-    yet enough. Beyond 20,000 labels: `((z_a / 2 + z_b sqrt(p (1 - p))) / (p - 1/2))^2` with the normal quantiles z of
-    `1 - alpha / 2` and of `power`, and `1 / (p - 1/2)` more for continuity.
+    The least number such that with it, and with every larger one, the exact two-sided test of McNemar at level alpha
+    finds the better one with at least this probability. (The power of an exact test rises and falls like a saw.) Beyond
+    20,000 labels: `((z_a / 2 + z_b sqrt(p (1 - p))) / (p - 1/2))^2` with the normal quantiles z of `1 - alpha / 2` and
+    of `power`, and `1 / (p - 1/2)` more for continuity.
 
     Parameters
     ----------
@@ -91,8 +91,8 @@ def labels_needed(share: float, *, power: float = 0.8, alpha: float = 0.05) -> i
 
     Examples
     --------
-    The example of the paper: 70% and 75% accurate. Where the second one wins on all of the 5% on which they differ, a
-    few labels suffice; where it wins on 30% of all rows and loses on 25%, nearly 1000 are needed.
+    The example of Goh et al. (2016): 70% and 75% accurate. If the second one wins on all of the 5% on which they
+    differ, a few labels suffice; if it wins on 30% of all rows and loses on 25%, nearly 1000 are needed.
 
     >>> from widemargin.diagnostics import labels_needed
     >>> labels_needed(1.0), labels_needed(30 / 55)
@@ -178,7 +178,7 @@ def compare_models(
     power : float in (0, 1), default=0.8
         For `labels_needed`. Higher asks for more labels.
     gain : float in (0, 1], default=0.01
-        Difference in accuracy that `labels_needed` is for where there are no labels.
+        Without labels: the difference in accuracy that `labels_needed` assumes.
     data_name : str
 
     Returns
@@ -192,11 +192,11 @@ def compare_models(
 
     Notes
     -----
-    Where some labels are missing, the labelled rows among those on which the two differ must be a random part of these.
+    If some labels are missing, the labelled rows must be a random part of those on which the two differ.
 
-    With weights, shares are weighted, and intervals, tests and numbers of labels take effective numbers of rows,
-    `(sum w)^2 / sum w^2` (Kish 1965), in the place of counts, as Korn and Graubard (1998) do for proportions. This is
-    an approximation; with equal weights it is the exact form.
+    With weights, shares are weighted, and intervals, tests and numbers of labels use effective numbers of rows, `(sum
+    w)^2 / sum w^2` (Kish 1965), in place of counts, as Korn and Graubard (1998) do for proportions: an approximation,
+    exact for equal weights.
 
     Examples
     --------

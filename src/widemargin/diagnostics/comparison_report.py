@@ -20,7 +20,7 @@ class PopulationComparison:
     n_rows, changes : int
         Rows, and those on which the two differ.
     wins, losses : int
-        Of these, labelled ones on which B is right, and on which A is.
+        Labelled rows on which they differ and B is right, or A is.
     churn, churn_lower, churn_upper : float or None
         Share of rows on which they differ (None: no rows), with the interval of Clopper and Pearson.
     win_share, win_share_lower, win_share_upper : float or None
@@ -33,8 +33,8 @@ class PopulationComparison:
         `"B better"` or `"A better"` (by their names) where the test decides at level 1 - confidence, else
         `"undecided"`; `"no labels"` without any; `"equal"` where they never differ.
     labels_needed : int or None
-        Labelled rows on which the two differ that prove the difference with the wanted power: the estimated difference,
-        or without labels the assumed one. None: no number does.
+        How many labelled rows on which the two differ prove the difference (the estimated one, without labels the
+        assumed one) with the wanted power. None: no number does.
     rows_needed : int or None
         Rows to draw until so many are found.
     neither : int

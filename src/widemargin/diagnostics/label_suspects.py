@@ -98,8 +98,7 @@ def label_suspects(
 
     In each repeat the rows are cut into folds. The margins of a fold come from a clone of the estimator that learned
     from the other folds. A row whose margin is negative in every repeat is a suspect. Rows are ranked by the mean of
-    their margins. Of two classes these are the scores that cleanlab's "normalized margin" ranks by; learning once more
-    without the suspects doubles the time, and ranked no better on the tables that it was tried on.
+    their margins. For two classes cleanlab's "normalized margin" ranks by the same scores.
 
     Parameters
     ----------
@@ -124,8 +123,8 @@ def label_suspects(
 
     Notes
     -----
-    A suspect may be a rare row that is labelled rightly. Have it looked at; do not delete it unseen. Where a model is
-    wrong about every third row, most suspects are its own errors.
+    A suspect may be a rare row that is labelled rightly: have it looked at before you delete it. Where a model is wrong
+    about every third row, most suspects are its own errors.
 
     Examples
     --------

@@ -31,7 +31,7 @@ class MarginChange:
     mean_interval : tuple of float
         By Student's t, over the rows; infinite for a single one.
     turned_wrong, turned_right : float
-        Share of rows that were right before and are wrong now, and the other way round.
+        Share of rows that were right and are wrong now, and the other way round.
     """
 
     name: str
@@ -144,7 +144,7 @@ def margin_changes(
 ) -> MarginChanges:
     """Whose margins shrink when one model replaces another: all rows, by group, and the rows that lose most.
 
-    Error rates show the rows that change sides. Margins show who moved towards the boundary, too.
+    Error rates show only the rows that change sides; margins also show which rows moved towards the boundary.
 
     Parameters
     ----------
@@ -155,8 +155,8 @@ def margin_changes(
     groups : array-like of shape (n,), default=None
         A value per row; each value gets a line of its own.
     normalize : {None, "norm", "median", "max"} or float, default="median"
-        What the margins of each model are divided by: scores of two models are seldom in the same unit. None compares
-        them as they are. Not for `Margins`, which are compared as they are.
+        What the margins of each model are divided by, because scores of two models seldom have the same unit. None, and
+        `Margins`: as they are.
     confidence : float in (0, 1), default=0.95
         Of each interval; the rows count as independent draws.
     most : int, default=10

@@ -47,10 +47,10 @@ class LeverageRow:
     row : int
         Counted from 0.
     leverage : float
-        Between 0 and 1: by how much the row's own value moves what a least squares fit says of it (the diagonal of the
-        hat matrix, with an intercept).
+        Between 0 and 1: how much of the row's own value is in its prediction by least squares (the diagonal of the hat
+        matrix, with an intercept).
     times : float
-        The same over the mean of all rows. Beyond 3 a row is commonly called one of high leverage.
+        Leverage over the mean of all rows; above 3 it is commonly called high.
     margin : float
     """
 
@@ -90,8 +90,8 @@ class MarginSummary:
         Exact ones at the confidence of the report: by Clopper and Pearson, and by the order of the margins. None for
         weighted rows.
     risk_coverage : RiskCoverage or None
-        The error of the surest rows: what abstention would gain. None where only margins are known, or for more than
-        two classes in blocks.
+        The error of the surest rows: what abstention would gain. None where only margins are known, or for several
+        classes in blocks.
     """
 
     name: str
@@ -234,8 +234,8 @@ def margin_report(
     level : float, default=0.0
         The report gives the share of margins below it, in units after `normalize`.
     quantiles : sequence of float, default=(0.05, 0.25, 0.75, 0.95)
-        The least margin at which so large a share of the rows is reached; where it is just reached, the mean of that
-        margin and the next.
+        For each of these shares the least margin that at least so many rows do not exceed; if exactly so many, the mean
+        of this margin and the next.
     delta : float, default=0.05
         One minus the confidence of each Catoni radius and each interval.
     sample_weight : array-like of shape (n,), default=None
@@ -243,8 +243,8 @@ def margin_report(
     classes : array-like of shape (n_classes,), default=None
         With an array of scores: the labels, in the order of its columns. None: the sorted labels of y.
     leverage : int, default=0
-        How many rows to name whose features stand out most (`LeverageRow`), with their margins: a model that is trained
-        on such rows depends on them. For numbers in memory, at the cost of a least squares fit.
+        How many rows to name whose features stand out most (`LeverageRow`), because a model trained on such rows
+        depends on them. For numbers in memory, at the cost of a least squares fit.
     data_name : str, default="the data"
         What the report calls the rows.
     workers : None, int or distributed.Client, default=None
@@ -257,9 +257,9 @@ def margin_report(
     Notes
     -----
     Rows may come in blocks, as in `audit`: Dask collections, or X as the path of a Parquet file or folder and y, groups
-    and sample_weight as names of columns. They are read once. Quantiles, median, IQR and the Catoni estimate then come
-    from a sketch, and are off by at most 1/4096 of their size (the IQR: of the quartiles); all else is as of all
-    rows at once, up to the median in `normalize="median"`.
+    and sample_weight as names of columns. Quantiles, median, IQR and the Catoni estimate then come from a sketch, and
+    are off by at most 1/4096 of their size (the IQR: of the quartiles), as is what `normalize="median"` divides by; all
+    else is as of all rows at once.
 
     Raises
     ------

@@ -68,7 +68,7 @@ def margins_of(
     classes : array-like of shape (n_classes,), default=None
         Labels of the columns of scores; None: the sorted labels of y. Not for a classifier, which knows its own.
     sample_weight : ndarray of shape (n,), default=None
-        For the median, and for the largest size rows of weight 0 are left out.
+        Weights for the median; the largest size leaves out rows of weight 0.
 
     Returns
     -------
@@ -77,7 +77,7 @@ def margins_of(
     Raises
     ------
     DataError
-        If the classifier gives no scores, they do not fit y, or the normalizer does not fit the classifier.
+        If the classifier gives no scores, they do not fit y, or `normalize` does not suit the classifier.
     """
     is_number = isinstance(normalize, (int, float, np.number)) and not isinstance(normalize, bool)
     if (

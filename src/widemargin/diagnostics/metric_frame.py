@@ -60,7 +60,7 @@ class GroupRates:
         return {rate: max((high - low for low, high in self._pairs(rate, method)), default=None) for rate in self.rates}
 
     def ratio(self, method: Method = "between_groups") -> dict[str, Value]:
-        """Smallest ratio of two groups' values, or of a group's and that of all rows (or its inverse): at most 1."""
+        """Smallest ratio, at most 1, of two groups' values, or of a group's value and that of all rows."""
         return {
             rate: min((low / high for low, high in self._pairs(rate, method) if high > 0.0), default=None)
             for rate in self.rates

@@ -36,13 +36,13 @@ SHRUNK = 1.0 - 1e-9
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class CertifiedRadii:
-    """Changes of rows that no decision feels.
+    """How far the features of each row may change without changing its decision.
 
     Attributes
     ----------
     values : ndarray of shape (n,)
-        Every change of a row's features that is smaller than this leaves its decision as it is; infinite where none is
-        felt. In the units of the features that the classifier is given; a step that takes words looks at numbers only.
+        Every smaller change of a row's features leaves its decision as it is; infinite where no change alters it. In
+        the units of the features that the classifier is given; of a table with words, only its numbers change.
     norm : {"l2", "linf"}
     exact : bool
         Whether a change of this size that overturns the decision exists; else the radius is a lower bound.

@@ -141,10 +141,10 @@ class AuditCounts(GoalCounts):
     Notes
     -----
     Counts are plain Python and NumPy objects: they can be pickled, sent between processes and merged in any order.
-    Their size depends on the kinds of rows that the goal can tell apart, not on the number of rows. Results are those
-    of `audit` on all rows at once, up to the order of sums of weights: rates, verdicts, Clopper-Pearson intervals and
-    the bootstrap, which draws multinomial counts of kinds in either case. Up to 256 different weights are kept apart;
-    beyond, those within 5% of each other are averaged, in both.
+    Their size depends on the kinds of rows that the goal tells apart, not on the number of rows. Results are those of
+    `audit` on all rows at once, up to the order of sums of weights: rates, verdicts, and intervals (in both, the
+    bootstrap draws counts of kinds). In both, up to 256 different weights are kept apart; with more, weights within 5%
+    of each other are averaged.
 
     Examples
     --------
@@ -331,7 +331,7 @@ def audit_stream(
     pos_label : label, default=None
         One of the two must be given, see `AuditCounts`.
     abstain : label, default=None
-        As in `audit`; no model is there to know it.
+        As in `audit`, for predictions that may abstain.
     confidence, decide, random_state, data_name
         As in `audit`.
 

@@ -116,8 +116,8 @@ class JoblibMap(SerialMap):
 
     Notes
     -----
-    Threads share rows and caches, and compiled loops and BLAS release the interpreter's lock, so they do run side by
-    side. With other processes (or machines, by joblib's backend "dask") recipes and states are sent at every call.
+    Threads share rows and caches, and run side by side, because compiled loops and BLAS release the interpreter's lock.
+    To other processes (or machines, by joblib's backend "dask") recipes and states are sent at every call.
     """
 
     def __init__(

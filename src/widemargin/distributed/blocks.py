@@ -54,9 +54,9 @@ class Block:
     n_advances : int
         How often the block was advanced.
     scratch : dict
-        A cache of functions from one call to the next on the same block, for example of products with the last
-        message. It may be empty at any time, as it is after the block was rebuilt elsewhere; so a function must be able
-        to compute the value again, and must store beside it what it depends on (`n_advances`, a number in the message).
+        A cache in which functions keep values for later calls on the same block, for example products with the last
+        message. It is empty after the block was rebuilt elsewhere, so a function must be able to compute a value again,
+        and must store beside it what it depends on (`n_advances`, a number in the message).
     """
 
     def __init__(self, index: int, recipe: Recipe, steps: Sequence[Step] = (), *, hold: bool = True) -> None:
@@ -174,7 +174,7 @@ class BlockMap(Protocol):
     def near(self, n_bytes: int) -> "BlockMap":
         """The same blocks in the memory of this process if their rows take no more than `n_bytes`; else as they are.
 
-        A call on a cluster costs some milliseconds, in which this process works through a few rows itself.
+        A call on a cluster costs some milliseconds, in which this process passes over a few rows itself.
         """
 
     def filled(self) -> "BlockMap":

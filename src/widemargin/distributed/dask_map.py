@@ -48,8 +48,8 @@ class DaskMap:
     ----------
     recipes : sequence of Recipe
         How the rows of every block are read. Files must be readable by the workers under the same path. Rows in memory
-        (`ArrayRows`) are sent to the workers; where this process cannot connect to them, through the scheduler, which
-        then holds a copy, too. Where the workers are on this machine, `spool` avoids both.
+        (`ArrayRows`) are sent to the workers, or through the scheduler, which then holds a copy, if this process cannot
+        connect to them; for workers on this machine `spool` avoids both.
     client : distributed.Client, default=None
         None: the current client.
     hold : bool, default=True
@@ -57,7 +57,7 @@ class DaskMap:
     patience : float, default=300
         Seconds to wait for a worker when there is none.
     attempts : int, default=5
-        How often a call is tried when Dask gives it up because its workers were lost.
+        How often a call is tried if its workers are lost.
 
     Raises
     ------

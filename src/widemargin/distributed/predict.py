@@ -92,8 +92,8 @@ def predict_files(
         Created if it does not exist; must be empty. Part k holds the rows of block k (a row group), in order. A part
         appears when it is complete, so a lost worker or an interrupt leaves no partial file.
     methods : sequence of str, default=("predict", "decision_function")
-        "predict" makes the column "prediction", "decision_function" the column "score" (one a class, "score CLASS", of
-        more than two), "predict_proba" and "randomized_proba" one column a class, "predict_proba CLASS".
+        "predict" makes the column "prediction", "decision_function" the column "score" (with more than two classes one
+        for each, "score CLASS"), "predict_proba" and "randomized_proba" one for each class, "predict_proba CLASS".
     keep : sequence of str, default=()
         Columns of the data to copy beside the predictions.
     workers : None, int or distributed.Client, default=None

@@ -16,7 +16,7 @@ __all__ = ["CellCoefficients", "fill_columns"]
 
 
 class CellCoefficients(NamedTuple):
-    """Coefficients of a unit of weight in each of k cells in the objective and m constraints (spec 1, section 2).
+    """Coefficients of a unit of weight in each of k cells in the objective and m constraints.
 
     With `P[c]` the weight of cell c that is predicted positive and `W[c]` its whole weight, the objective is
     `alpha0 @ P + beta0 @ (W - P)` and constraint j is `sum_c alpha[c, j] P[c] + beta[c, j] (W[c] - P[c]) <= bound[j]`.

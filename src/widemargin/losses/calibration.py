@@ -1,4 +1,4 @@
-"""Bounds of the error rate by the surrogate risk: the psi-transform of margin pursuit (spec 4, section 3).
+"""Bounds of the error rate by the surrogate risk: the psi-transform of margin pursuit (Holland 2019, Section 3).
 
 The loss phi at level gamma and scale s is classification calibrated (Bartlett, Jordan and McAuliffe 2006). With
 

@@ -1,4 +1,4 @@
-"""The Catoni estimator of location, with its confidence radius (Catoni 2012; spec 4 section 1, Lemma 6).
+"""The Catoni estimator of location, with its confidence radius (Catoni 2012; Holland 2019, Lemma 6).
 
     theta is the root of  sum_i w_i psi((theta - m_i) / s) = 0
 

@@ -1,4 +1,4 @@
-"""Losses that pull every margin to a level, from both sides (Holland 2019, spec 4 section 1).
+"""Losses that pull every margin to a level, from both sides (Holland 2019; `docs/theory/margin-pursuit.md`).
 
     phi(m) = s^2 rho((gamma - m) / s),     phi'(m) = -s psi((gamma - m) / s),     phi''(m) = psi'((gamma - m) / s)
 

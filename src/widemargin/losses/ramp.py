@@ -1,4 +1,4 @@
-"""The ramp, the rate of the randomised classifier, and the hinges that majorise it (spec 1, sections 1 and 3).
+"""The ramp, the rate of the randomised classifier, and the hinges that majorise it.
 
 `ramp(z) = max(0, min(1, 1/2 + z))` is the probability of saying "positive" at score z. The negative side is `ramp(-z)`.
 The compiled sums below run over rows and leave one number for each cell.

@@ -69,9 +69,9 @@ def save_model(model: BaseEstimator, path: str | PathLike[str], *, metadata: Map
     """Write a fitted model to one file, whole or not at all.
 
     The file is a zip archive in the format of skops with one more part, `widemargin.json`, and a checksum at its end.
-    It holds parameters and fitted attributes; goals are stored as text. Training rows are not in it, except the support
-    vectors of kernel models and the landmarks of a "nystroem" feature map, without which they cannot predict. Boosted
-    trees that were read from a file cannot be trained further (`warm_start`).
+    It holds parameters and fitted attributes, and goals as text. The only training rows in it are the support vectors
+    of kernel models and the landmarks of a "nystroem" feature map, which predictions need. Boosted trees that were read
+    from a file cannot be trained further (`warm_start`).
 
     Parameters
     ----------
@@ -86,8 +86,8 @@ def save_model(model: BaseEstimator, path: str | PathLike[str], *, metadata: Map
     ------
     sklearn.exceptions.NotFittedError
     ModelFileError
-        The model holds something that no file may hold (a function, an estimator that is not on the list), the metadata
-        cannot be written as JSON, or the file cannot be written.
+        If the model holds what no file may hold (a function, an estimator that is not on the list), the metadata cannot
+        be written as JSON, or the file cannot be written.
     """
     path = Path(path)
     if isinstance(model, BaseEstimator) and not hasattr(model, "predict"):

@@ -67,25 +67,25 @@ def to_onnx(model: Any, path: str | PathLike[str]) -> None:
     Parameters
     ----------
     model : estimator
-        Fitted: `RateConstrainedClassifier`, `MarginPursuitClassifier`, `RiskClassifier`, `KernelSVC` (also with
-        several classes), `SBPClassifier`, or a `GoalThresholdClassifier` with one threshold over one of these
-        or over a classifier or pipeline of scikit-learn; or a Pipeline that ends in one: of `make_preprocessor` and
-        the model, as `widemargin train` saves it, or of scikit-learn's steps for numbers and words.
+        Fitted: `RateConstrainedClassifier`, `MarginPursuitClassifier`, `RiskClassifier`, `KernelSVC` (also with several
+        classes) or `SBPClassifier`; a `GoalThresholdClassifier` with one threshold over one of these, or over a
+        classifier or pipeline of scikit-learn; or a Pipeline that ends in one of all these, behind `make_preprocessor`
+        (as `widemargin train` saves it) or scikit-learn's steps for numbers and words.
     path : path-like
         Usually ends in `.onnx`. An existing file is replaced.
 
     Notes
     -----
-    The input `X` is a matrix of doubles, shape (n, n_features). A table has one input for each column, by its name and
-    of shape (n, 1): numbers are doubles, NaN where missing; words, and `true` and `false`, are texts, empty where
-    missing. A pipeline of scikit-learn whose first step was fitted to columns by name (`ColumnTransformer`) has such
-    inputs, too; words are the columns that go into a `OneHotEncoder` or `OrdinalEncoder` of texts. The graph does not
-    check its input as `TableSchema` does: unknown words are replaced without a warning.
+    The input `X` is a matrix of doubles, shape (n, n_features). For a table there is one input for each column, of its
+    name and shape (n, 1): numbers are doubles, NaN where missing; words, and `true` and `false`, are texts, empty where
+    missing. So it is for a pipeline of scikit-learn whose first step was fitted to columns by name
+    (`ColumnTransformer`), where words are the columns of a `OneHotEncoder` or `OrdinalEncoder` of texts. The graph does
+    not check its input: unknown words are replaced without a warning.
 
-    The outputs are `label`, shape (n,), and `scores`, the `decision_function`, shape (n,) or (n, n_scores). They are
-    computed in another order than here, so scores agree to about 1e-9 of their size, and a label may differ where a
-    score is as near to 0 as that. Trees, ensembles and networks of scikit-learn below a threshold have single precision
-    in ONNX: 1e-6.
+    The outputs are `label`, shape (n,), and `scores`, the `decision_function`, shape (n,) or (n, n_scores). Sums are
+    made in another order than here, so scores agree to about 1e-9 of their size (1e-6 where scikit-learn's trees,
+    ensembles or networks stand below a threshold, in single precision), and a label may differ where a score is as near
+    to 0.
 
     Raises
     ------

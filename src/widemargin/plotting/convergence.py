@@ -83,8 +83,8 @@ class ConvergenceDisplay:
         Parameters
         ----------
         histories : dict of str to sequence of dict
-            Entries with `value`, `primal` or `objective`, and the cost. Of a margin pursuit that has changed its scale
-            those of the last scale are drawn, for the others belong to another objective.
+            Entries with `value`, `primal` or `objective`, and the cost. Of margin pursuit only the entries of the last
+            scale are drawn: the others belong to another objective.
         cost, best, ax
             As above.
 

@@ -33,15 +33,15 @@ def label_columns(y: Features, k: int, what: str) -> npt.NDArray[Any]:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LabelPairsDisplay:
-    """How much more often two labels occur together than by chance, and the weights that a model gives to pairs.
+    """How much more often two labels occur together than by chance, and a model's weights of these pairs.
 
     Made by `from_estimator`; the constructor takes the computed arrays.
 
     Parameters
     ----------
     lift : ndarray of shape (m, m)
-        Logarithm to base 2 of the number of rows with both labels over the number expected if labels were independent,
-        with 0.5 added to both, so that it is finite for labels that never occur together; 0 on the diagonal.
+        Logarithm to base 2 of the number of rows with both labels over the number expected of independent labels, with
+        0.5 added to both numbers, so that it is finite; 0 on the diagonal.
     weight : ndarray of shape (m, m)
         Weights of pairs, NaN for pairs that the model has no weight for.
     names : list of str

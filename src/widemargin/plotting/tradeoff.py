@@ -75,7 +75,7 @@ class TradeoffDisplay:
         path : TradeoffPath
         x : {"reached", "asked"}, default="reached"
             The horizontal axis: the level that the 0/1 predictions reach on the rows of each curve, or the bound that
-            was asked for. Where no single constraint is swept, the value asked for.
+            was asked for (always, if no single constraint is swept).
         errors : float, default=1.0
             Half length of the error bars in standard errors.
         ax : matplotlib Axes, optional

@@ -132,7 +132,7 @@ class QuantileBins(_QuantileEncoder):
 
 
 class ThermometerEncoder(_QuantileEncoder):
-    """Cumulative 0/1 columns `x >= threshold` at quantiles; a value of most rows does not take most thresholds.
+    """Cumulative 0/1 columns `x >= threshold` at quantiles; a value that most rows share adds two at most.
 
     The thresholds of a column are quantiles of its values. Where one value holds more than half of the rows (capital
     gains: mostly 0), they are quantiles of the other values, and two thresholds fence that value in.
@@ -140,8 +140,8 @@ class ThermometerEncoder(_QuantileEncoder):
     Parameters
     ----------
     n_thresholds : int, default=30
-        Thresholds a column; ties make fewer, a dominant value adds up to two. More follow finer shapes and need more
-        rows.
+        Thresholds for each column; ties make fewer, a dominant value adds up to two. More follow finer shapes and need
+        more rows.
 
     Attributes
     ----------

@@ -33,13 +33,12 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Turn a pandas, polars or pyarrow table into a CSR matrix, and refuse tables that do not fit the training table.
 
     Words and flags are one-hot, with a column for missing values where training had some. Numbers are scaled to mean 0
-    and variance 1, missing ones replaced by the median beside a 0/1 column that says so, or cut into one-hot bins.
+    and variance 1 (missing ones become the median, and a 0/1 column says so), or cut into one-hot bins.
 
     A table given later is checked against `schema_`. An absent column, another type, infinite numbers or a word column
-    without one known word raise `DataError`. Some unknown words, and missing values where training had none, fall back
-    (an unknown word counts as rare where the column has rare words, else none of the column's 0/1 columns is set; a
-    scaled number becomes the median) with one `TableWarning` that counts them. Columns that are no features are
-    ignored.
+    without one known word raise `DataError`. Unknown words, and missing values where training had none, give one
+    `TableWarning` that counts them: an unknown word counts as rare if the column has rare words, else it sets none of
+    the column's 0/1 columns; a missing number becomes the median. Columns that are no features are ignored.
 
     Parameters
     ----------
@@ -60,12 +59,12 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     max_words : int, default=1000
         Word columns with more distinct values are refused as identifiers.
     rare_words : int, default=1
-        Words (and missing ones) that occur in fewer training rows than this share one 0/1 column, so that no weight is
-        learned from a few rows. With 1 every word has a column of its own.
+        Words (and missing ones) that occur in fewer training rows share one 0/1 column, so that no weight is learned
+        from a few rows. With 1 every word has a column of its own.
     word_codes : bool, default=False
-        For trees: one column for each column of words, with the code 1 for the commonest word, 2 for the next and 0 for
-        unknown ones, in place of a 0/1 column for each word. Boosted trees do as well with codes, and are fitted many
-        times faster where there are many words.
+        For trees: one column of codes for each column of words (1 for the commonest word, 2 for the next, 0 for unknown
+        ones) in place of a 0/1 column for each word. Boosted trees do as well with codes, and fit many times faster
+        with many words.
     sparse_output : bool, default=True
         A CSR matrix, or with False an array, which histogram boosting needs.
 
@@ -285,22 +284,8 @@ def make_preprocessor(
     ----------
     columns : sequence of str, default=None
         Feature columns (None: all). Leave out the target, the protected columns and the baselines.
-    words : sequence of str, default=()
-        Number columns to be read as words.
-    dates : sequence of str, default=()
-        Columns of days or times, or of texts such as `2024-01-31` or `31.01.2024`, to be read as numbers of days.
-    date_parts : sequence of {"month", "weekday"}, default=()
-        Further columns of dates.
-    numbers : {"scale", "bins"}, default="scale"
-        Scaled numbers with a missing indicator, or one-hot quantile bins.
-    n_bins : int, default=30
-        Quantiles for `numbers="bins"`.
-    rare_words : int, default=1
-        Words of fewer training rows share one 0/1 column.
-    word_codes : bool, default=False
-        One column of codes for each column of words, for trees.
-    sparse_output : bool, default=True
-        A CSR matrix, or an array.
+    words, dates, date_parts, numbers, n_bins, rare_words, word_codes, sparse_output
+        As in `TablePreprocessor`.
     """
     return TablePreprocessor(
         columns, words=words, dates=dates, date_parts=date_parts, numbers=numbers, n_bins=n_bins,

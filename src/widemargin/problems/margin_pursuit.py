@@ -1,4 +1,4 @@
-"""Margin pursuit on the rows of a linear model (Holland 2019, spec 4 section 1), with its certificate.
+"""Margin pursuit on the rows of a linear model (Holland 2019), with its certificate.
 
     P(w, b) = lam/2 |w|^2 + sum_i p_i phi(y_i (<x_i, w> + b)),      sum_i p_i = 1,       lam = 1/(n C)
 

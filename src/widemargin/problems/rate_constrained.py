@@ -1,4 +1,4 @@
-"""The canonical rate-constrained problem and its convex majorisation (spec 1, sections 2 to 4).
+"""The canonical rate-constrained problem and its convex majorisation (`docs/theory/dataset-constraints.md`).
 
     min_{w,b}  sum_i s_i [a0_i ramp(z_i) + b0_i ramp(-z_i)] + lam/2 |w|^2,      z = X w - b
     s.t.       sum_i s_i [a_ij ramp(z_i) + b_ij ramp(-z_i)] <= gamma_j          j = 1..m
@@ -75,7 +75,7 @@ class _Weighted:
 
 @dataclass(frozen=True)
 class ConvexSubproblem(_Weighted):
-    """The convex majorisation at a point (spec 1, section 4; the paper's Problem 3).
+    """The convex majorisation at a point (the paper's Problem 3).
 
     Minimise `sum_i s_i [A0 k+ max(0, 1/2 + z_i) + B0 k- max(0, 1/2 - z_i)] + constant + lam/2 |w|^2` subject to
     `sum_i s_i [a_j k+ max(0, 1/2 + z_i) + b_j k- max(0, 1/2 - z_i)] <= gamma_j`, with the constant sides of the

@@ -151,7 +151,7 @@ def html_report(
     record: Record | None = None,
     card: Mapping[str, str] | None = None,
 ) -> HtmlReport:
-    """Measure a classifier on a goal and write a self-contained HTML page about it, for any classifier.
+    """Measure any classifier on a goal and write a self-contained HTML page about it.
 
     Parameters
     ----------
@@ -161,17 +161,17 @@ def html_report(
         What is measured.
     X, y, populations, external, baselines, sample_weight, pos_label, abstain, confidence, decide, missing_groups,
     data_name
-        As in `audit`. Use rows that the model was not trained on, or `confidence=None`: an interval around training
-        rates claims too much.
+        As in `audit`. Use rows that the model was not trained on, or `confidence=None`: intervals of training rates
+        claim too much.
     others : dict of str to fitted classifier or predictions, default=None
         Shown beside the model, for example {"without rules": svm}. The changes against each are counted too.
     paths : sequence of TradeoffPath, default=()
         Give the prices of rules and the movable bounds (`tradeoff_path`).
     trained_goal : Goal or str, default=None
-        What training enforced, where it is stricter than `goal`; its bounds are where the slider stands at first.
+        What training enforced, where it is stricter than `goal`; the movable bounds start there.
     title, model_name : str, default=None
     record : dict of str to dict, default=None
-        Data and settings for the record: {"Data": {"rows": 100, ...}, ...}. Shown as they are.
+        Data and settings, shown as they are: {"Data": {"rows": 100, ...}, ...}.
     card : dict of str to str, default=None
         What the owner says in the model card, by heading (`widemargin.report.CARD`); headings without an entry are
         marked as not stated.

@@ -3,20 +3,12 @@
 A `Budget` says when a run has to end, a `Recorder` keeps what it has reached: its history, its best point, its best
 lower bound.
 
-A `CertifiedRecorder` says what a convex solver may claim: the best point and the best lower bound seen, measured by one
-penalty. With multipliers v and the dual value D(v) of spec 1, section 4b, any point x = (w, b) with objective f and
-excesses c gives
-
-    D(v) <= optimum of the hard problem,      D(v) <= f(x) + sum_j p_j max(0, c_j(x)) =: P_p(x)  for every p >= v,
-
-because p >= v makes the right-hand side at least `f + v.c >= min f + v.c >= D(v)`. From `P_p - D <= gap` follows
-
-    f(x) <= optimum + gap,                    c_j(x) <= gap / (p_j - v_j):
-
-the point costs at most `gap` more than the best feasible one, and violates next to nothing. Both hold only when P and
-D are compared by the *same* p, so the penalty is chosen from the best v (`exact_penalty`) and the kept point is
-measured anew each time: a primal value taken under an earlier, smaller penalty can lie far below the optimum.
-Where v_j = rho the violation is bounded by nothing: the penalty was too small, or the constraints cannot be met.
+A `CertifiedRecorder` says what a convex solver may claim: the best point and the best lower bound seen, by the
+inequalities of `docs/theory/dataset-constraints.md` ("The certificate"). They hold only where the primal value P and
+the dual value D are compared by the *same* penalties p. So p is chosen from the best multipliers v (`exact_penalty`),
+and the kept point is measured anew each time: a primal value taken under earlier, smaller penalties can lie far below
+the optimum. Where v_j = rho the violation is bounded by nothing: the penalty was too small, or the constraints cannot
+be met.
 """
 
 import enum
@@ -217,7 +209,7 @@ class Recorder(Generic[Point]):
 
 
 class ConstrainedHinge(Protocol):
-    """The convex problem that the solvers of this package solve (spec 1, section 4).
+    """The convex problem that the solvers of this package solve (`docs/theory/dataset-constraints.md`).
 
     `rows` are a `RowBlocks`; or a `GramRows` (kernels) for `cutting_plane` and `newton`, and w is then a vector of
     coefficients; or `BlockedRows` for `newton` and `level_method`, and what is as long as the rows is then empty.

@@ -163,8 +163,8 @@ class Search(Protocol):
     exact : bool, optional
         Whether it finds the optimum, wherever the oracle is exact; False where missing. `declare` sets it.
     needs_slack : bool, optional
-        Whether it is to be called with `slack`, the slack of the example, too, which only `solver="cutting-plane"`
-        knows; False where missing.
+        Whether it is also called with `slack`, the slack of the example, which only `solver="cutting-plane"` knows;
+        False where missing.
     """
 
     def __call__(

@@ -127,7 +127,7 @@ def test_the_published_algorithm(data):
     assert model.n_evaluations_ == 500 * 400
     assert model.score(X_new, y_new) > 0.7
     assert model.support_.shape[0] <= 500
-    with pytest.raises(CapabilityError, match="knows no weights"):
+    with pytest.raises(CapabilityError, match="takes no weights"):
         SBPClassifier(solver_options={"algorithm": "published"}, class_weight="balanced").fit(X, y)
 
 

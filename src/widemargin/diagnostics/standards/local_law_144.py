@@ -73,7 +73,7 @@ class Category:
     is_small : bool
         Whether the share is below 2%.
     four_fifths : {"yes", "no", "open", "undefined", "left out"}
-        Whether the impact ratio is 0.8 or more; "open" where people of unknown category can turn that.
+        Whether the impact ratio is 0.8 or more; "open" where this depends on people of unknown category.
     """
 
     name: str
@@ -310,7 +310,8 @@ def local_law_144(
         The reason why categories with less than 2% of the data are left out of the impact ratios, which the rules want
         published. None: these categories are marked and stay in.
     decide : {"estimate", "confident"}, default="estimate"
-        What `passed` goes by: the impact ratios, or the least that they can be, given the people of unknown category.
+        What `passed` goes by: the impact ratios, or the least that they can be over all ways to place the unknown
+        people.
     data_name : str, default="the data"
     audit_date, source, distribution_date : str, default=None
         What the rules want published: the date of the audit (None: today), source and explanation of the data, and

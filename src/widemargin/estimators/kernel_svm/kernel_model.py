@@ -239,19 +239,18 @@ class KernelOptions(SolverOptions):
     fit_intercept : bool, default=True
         Whether there is an unregularised bias, as in SVC. The solvers "sdca" and "pegasos" need False.
     precision : {"auto", "single", "double"}, default="auto"
-        Precision of kernel values in `fit`. "auto" is that of X, with two exceptions. It is single for a binary problem
-        of 2,000 rows or more with a Gaussian kernel and a tol of 1e-3 or more, if the rows are near enough to the
-        origin for an error below 1e-5; this is about twice as fast, and what LIBSVM keeps. It is double if C is so
-        large that rounding could miss tol. The dual solvers certify in double.
+        Precision of kernel values in `fit`. "auto" is that of X, with two exceptions. It is single (about twice as
+        fast, and what LIBSVM keeps) for a binary problem of 2,000 rows or more with a Gaussian kernel and a tol of 1e-3
+        or more, if the rows are near enough to the origin for an error below 1e-5. It is double if C is so large that
+        rounding could miss tol. The dual solvers certify in double.
     backend : str, default="numpy"
-        Where kernel values are computed: by "numpy", or by PyTorch with "torch" or "torch:DEVICE". Then rows, kernel
-        rows, scores and the choice of the working set stay on the device; the kernel must be a function of inner
-        products ("laplacian" is none). ("array-api" runs the same code on NumPy.) `predict` uses NumPy where PyTorch or
-        the device is missing: the values agree up to rounding. The default needs nothing else installed.
+        Where kernel values are computed: by "numpy", or by PyTorch with "torch" or "torch:DEVICE", for kernels that are
+        functions of inner products (not "laplacian"); rows, kernel rows and scores then stay on the device
+        (`docs/kernel-svm.md`). "array-api" runs the same code on NumPy. `predict` uses NumPy where PyTorch or the
+        device is missing.
     validation_fraction : float in (0, 1), default=0.1
         With `tol=None`: share of every class that is held out. If no class has two rows none is held out, and `tol` is
-        0.1. A larger share judges more exactly, but leaves fewer rows to train on; a tenth is scikit-learn's usual
-        share.
+        0.1. A larger share judges more exactly, and leaves fewer rows to train on.
     time_budget : float, default=None
         Seconds after which the model so far is kept, with a warning. Binary problems share it equally.
     callbacks : sequence of callable, default=None
@@ -297,8 +296,8 @@ class SBPOptions(SolverOptions):
         Rows in a step of "batch". Raising it makes steps more exact and slower. The default was chosen on rows of a9a
         and MNIST.
     validation_fraction : float, default=0.1
-        Share of each class that is held out with `tol=None`. No row is held out of a class that has only one, and if no
-        rows are held out at all the run stops at a gap of 10%.
+        With `tol=None`: share of each class that is held out, of a class of one row none. If no rows are held out at
+        all, the run stops at a gap of 10%.
     on_interrupt : {"raise", "return"}, default="raise"
         After Ctrl-C the attributes are set; then the KeyboardInterrupt is raised again, or not.
 

@@ -25,22 +25,15 @@ from widemargin.solvers.kernel_svm.problem import KernelProblem
 class KernelPerceptron(KernelParameters, KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Kernel Perceptron: rows that the model so far gets wrong become support vectors.
 
-    Each mistake costs one row of the kernel matrix. The number of passes is the only parameter. One pass with the
-    average of its models has a guarantee (Cesa-Bianchi, Conconi and Gentile 2001). More passes fit the training rows
-    more closely, and may overfit. For a large margin use `KernelSVC`. With more than two classes each is learned
-    against the rest. There is no bias. If the kernel has no constant (such as a linear one), add a column of ones.
+    Each mistake costs one row of the kernel matrix. One pass with the average of its models has a guarantee
+    (Cesa-Bianchi, Conconi and Gentile 2001). More passes fit the training rows more closely, and may overfit. For a
+    large margin use `KernelSVC`. With more than two classes each is learned against the rest. There is no bias: add a
+    column of ones if the kernel has no constant (as a linear one).
 
     Parameters
     ----------
-    kernel : {"linear", "poly", "rbf", "laplacian", "sigmoid", "precomputed"} or callable, default="rbf"
-        A function gets two sets of rows and returns the matrix of all pairs.
-    gamma : {"scale", "auto"} or float, default="scale"
-        Kernel width: "scale" is `1 / (n_features * X.var())`, "auto" is `1 / n_features`. Raising it makes the model
-        more local.
-    degree : float, default=3
-        Of "poly".
-    coef0 : float, default=0.0
-        Of "poly" and "sigmoid".
+    kernel, gamma, degree, coef0
+        As in `KernelSVC`.
     max_iter : int, default=5
         Most passes over the rows; a pass without a mistake ends the training.
     iterate : {"average", "last", "drawn"}, default="average"
@@ -111,7 +104,7 @@ class KernelPerceptron(KernelParameters, KernelModel, ClassifierMixin, BaseEstim
         y : array-like of shape (n,)
         sample_weight : array-like of shape (n,), default=None
             A mistake on a row adds it with its weight divided by the mean weight; rows of weight 0 are left out. A row
-            of weight 2 is therefore not the same as a row given twice, on which two mistakes may be made.
+            of weight 2 is not a row given twice, on which two mistakes may be made.
 
         Returns
         -------

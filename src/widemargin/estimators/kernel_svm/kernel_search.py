@@ -43,12 +43,12 @@ class KernelSearch:
     best_estimator : KernelSVC or SBPClassifier
         The model with these parameters; fitted as `refit` says.
     cells : tuple of Cell
-        In the order of measurement. A nu that no SVM of reasonable C has with some gamma has no cell there.
+        In the order of measurement. A nu that no SVM of a reasonable C has at some gamma has no cell.
     given : {"C", "nu"}
         Which of the two was a grid; the other one is an output.
     new_error, new_standard_error : float or None
-        Error of the best parameters, trained on the subsample, on rows that the search did not see; None where the
-        subsample was all there is. The least of many cross-validated errors is too good; this one is not.
+        Error of the best parameters, trained on the subsample, on rows that the search did not see (None if there are
+        none). Unlike the least of many cross-validated errors it is not too low.
     n_rows : int
         Rows of the subsample.
     status : str
@@ -112,16 +112,15 @@ def kernel_search(
 ) -> KernelSearch:
     """Choose C (or nu) and gamma of a kernel SVM by cross-validation, on a subsample or on all rows.
 
-    One kernel matrix serves all folds and all C. These are solved in increasing order, each from the solution before,
-    to a violation of 0.02. Each optimum has a nu, so a grid of C gives the nu of every cell. A grid of nus gives the C
-    of every cell, for less than twice the work. nu is a mean slack and, unlike C, does not depend on the number of
-    rows.
+    One kernel matrix serves all folds and all C, which are solved in increasing order, each from the solution before,
+    to a violation of 0.02. A grid of C also gives the nu of every cell, a grid of nus the C, for less than twice the
+    work. nu, a mean slack, does not depend on the number of rows, as C does.
 
     Parameters
     ----------
     model : KernelSVC or SBPClassifier
         Its kernel, degree, coef0, class weights, intercept and way with many classes are used; C, nu and gamma are not.
-        All cells are solved by the working-set dual, whichever class the model has; `best_estimator` is of that class.
+        All cells are solved by the working-set dual; `best_estimator` is of the class of the model.
     X : array-like or CSR matrix of shape (n, d)
         With a precomputed kernel the values of all pairs.
     y : array-like of shape (n,)
@@ -138,8 +137,8 @@ def kernel_search(
     n_folds : int, default=3
     race : bool, default=False
         Whether to skip the remaining folds of a cell whose error after two or five folds is clearly above that of the
-        best one so far: most of the time goes to cells of large C. Such a cell is not chosen, and its error is that of
-        fewer rows (`Cell.folds`).
+        best one so far; often these are cells of large C, which take most of the time. Such a cell is not chosen, and
+        its error is of fewer folds (`Cell.folds`).
     refit : bool, optional
         Whether `best_estimator` is fitted to all rows of X. None: where the search saw all of them.
     time_budget : float, optional

@@ -95,8 +95,8 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         Used by `solver="smo"` only; the other dual solvers set rows aside by themselves.
     tol : float or None, default=1e-3
         Largest violation of the optimality conditions, as in SVC. None holds out a tenth of the rows (`KernelOptions`),
-        and stops when their error does not improve any more. For the batch perceptrons and "pegasos" it is the largest
-        relative gap; they can prove a few percent only, so for them the default means None.
+        and stops when their error no longer improves. For the batch perceptrons and "pegasos" it is the largest
+        relative gap; they prove a few percent at best, so for them the default means None.
     cache_size : float, default=200
         Megabytes of kernel values to keep. Raising it saves arithmetic until the kernel rows of all support vectors
         fit.
@@ -115,25 +115,20 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
     random_state : int, RandomState or None, default=None
         For rows that are held out and for solvers that draw.
     solver : str, default="auto"
-        "auto" chooses by size, columns and kernel, and says which and why in `solver_` and `solver_reason_`. "dual":
-        working sets over cached rows; "nested-dual": the same on growing subsamples, as many as `tol=None` needs;
-        "spatial-dual": for a Gaussian kernel on many rows of few columns, without a cache; "interior-point": for a
-        linear kernel on no more columns than rows, whatever their scales and C are; "smo": LIBSVM's algorithm, which
-        "auto" takes for a kernel that is found not to be positive semi-definite;
-        "sbp": the stochastic batch perceptron, which draws from cached rows, and is biased towards them until all rows
-        below the margin are cached (`cache_size`); "sbp-unbiased" draws from all, and computes what is not cached;
-        "sdca" and "pegasos": in widemargin-papers, to compare with, only with `KernelOptions(fit_intercept=False)`.
+        "auto" chooses by size, columns and kernel; `solver_` and `solver_reason_` say which and why. Or one by name:
+        "dual", "nested-dual", "spatial-dual", "interior-point", "smo", "sbp", "sbp-unbiased", "sdca" or "pegasos"
+        (`docs/kernel-svm.md`, "Which solver"). The last two are in widemargin-papers, to compare with, and need
+        `KernelOptions(fit_intercept=False)`.
     calibration : {"sigmoid", "isotonic"}, default=None
         Hold out a fifth of the rows and fit probabilities on them, for `predict_proba`: one fit.
     probability : bool, default="deprecated"
         As in SVC, which has deprecated it: True fits sigmoids to the scores of five folds and the model to all rows,
-        six fits in all. Otherwise there is no `predict_proba` without `calibration`.
+        six fits in all, for `predict_proba`.
     n_jobs : int, default=None
         Threads inside `fit`; None: all that cores, `OMP_NUM_THREADS` and threadpoolctl allow.
     solver_options : KernelOptions or dict, default=None
-        Options that SVC does not have and that few users change: one against the rest for many classes, no bias,
-        precision and device of the arithmetic, rows held out, limits of time, callbacks and Ctrl-C. None: the defaults
-        of `KernelOptions`.
+        Options that SVC does not have: one against the rest, no bias, precision and device of the arithmetic, rows held
+        out, limits of time, callbacks and Ctrl-C. None: the defaults of `KernelOptions`.
 
     Attributes
     ----------
@@ -162,7 +157,7 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         Which solver was used, and why.
     indefinite_ : bool
         Whether the kernel was found not to be positive semi-definite: by the eigenvalues on at most 256 rows, or by a
-        negative squared norm on the way.
+        negative squared norm.
     gap_ : float
         Certificate: the largest relative duality gap of the binary problems, `(primal - dual) / primal`. NaN where the
         kernel is not positive semi-definite, and where rows held out ended "nested-dual" before all rows were seen.
@@ -507,7 +502,8 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
 
         Every binary problem is calibrated. The probabilities of pairs of classes are coupled as in LIBSVM; those of
         classes against the rest are scaled to sum 1. With "sigmoid" and more than two classes they are then raised to
-        the power `sharpness_` and scaled again. A class of the largest probability need not be `predict`'s.
+        the power `sharpness_` and scaled again. `predict` goes by the scores, so its class need not be the most
+        probable one.
         """
         rows, parts = self._checked_new(X), self._splits()
         if not self.calibrators_:

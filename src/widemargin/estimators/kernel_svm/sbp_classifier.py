@@ -91,23 +91,18 @@ class SBPClassifier(KernelParameters, KernelModel, ClassifierMixin, BaseEstimato
     """Kernel SVM of two classes by the stochastic batch perceptron, with the slack as the parameter.
 
     Among directions of norm at most 1 in the kernel's space it seeks the one with the largest margin, where the rows
-    are given slacks whose mean is `nu`. Every kernel SVM solves this problem for some nu: its mean hinge loss divided
-    by the norm of w. nu is a distance in the kernel's space. The method is best for a moderate accuracy after few
-    kernel evaluations, and has a classifier at any time; for the optimum use `KernelSVC`.
+    are given slacks whose mean is `nu`, a distance in that space. Every kernel SVM solves this problem for some nu: its
+    mean hinge loss divided by the norm of w. The method reaches a moderate accuracy with few kernel evaluations, and
+    can be stopped at any time; for the optimum use `KernelSVC`.
 
     Parameters
     ----------
     nu : float or "auto", default="auto"
         Mean slack, >= 0. Raising it lets more rows violate the margin; 0 asks for a hard margin. "auto": four SVMs
         whose C grow by decades are compared in three folds of at most 2,000 rows, and the nu of the one with the least
-        error is taken (nu does not depend on the number of rows); `kernel_search` looks more closely, and for `gamma`,
-        too.
-    kernel : {"rbf", "linear", "poly", "laplacian", "sigmoid", "precomputed"} or callable, default="rbf"
-        It must be positive semi-definite.
-    gamma : {"scale", "auto"} or float, default="scale"
-        As in `sklearn.svm.SVC`; raising it makes the kernel narrower.
-    degree, coef0 : float, default=3, 0.0
-        Of the kernels "poly" and "sigmoid".
+        error is taken; `kernel_search` looks more closely, also for `gamma`.
+    kernel, gamma, degree, coef0
+        As in `KernelSVC`; the kernel must be positive semi-definite.
     fit_intercept : bool, default=True
         Whether there is an unregularised bias.
     tol : float or None, default=None
@@ -118,16 +113,12 @@ class SBPClassifier(KernelParameters, KernelModel, ClassifierMixin, BaseEstimato
         Largest number of steps.
     cache_size : float, default=200
         Megabytes of kernel rows kept.
-    class_weight : dict, "balanced" or None, default=None
-        Weights of classes, as in scikit-learn.
+    class_weight, verbose, n_jobs
+        As in `KernelSVC`.
     time_budget : float or None, default=None
         Seconds after which the best model so far is kept, with a warning.
     callbacks : sequence of callable, default=None
         Called with a `Progress` between steps, on a geometric schedule; one that returns True ends the run.
-    verbose : int, default=0
-        Above 0 progress is logged under "widemargin".
-    n_jobs : int or None, default=None
-        Threads inside `fit`; None: all that cores, `OMP_NUM_THREADS` and threadpoolctl allow.
     random_state : int, RandomState or None, default=None
         For the draws and the rows held out.
     solver_options : SBPOptions or dict, default=None
@@ -151,8 +142,8 @@ class SBPClassifier(KernelParameters, KernelModel, ClassifierMixin, BaseEstimato
     nu_ : float
         `nu`, or what was chosen.
     margin_ : float
-        Margin, with the slacks, of the direction that was found; not positive if no margin was found at this nu (the
-        coefficients are then those of the direction).
+        Margin, with the slacks, of the direction that was found. If it is not positive, the coefficients are those of
+        the direction, not divided by it.
     margin_bound_ : float
         No classifier has a larger one at this nu, on these rows.
     gap_ : float
@@ -160,7 +151,7 @@ class SBPClassifier(KernelParameters, KernelModel, ClassifierMixin, BaseEstimato
     n_covered_ : float
         Rows below the margin (in each class where there is a bias), by weight relative to the largest.
     held_out_error_ : float or None
-        Error on the rows held out; it is the least of several, so slightly too low.
+        Error on the rows held out; slightly too low, as the least of several.
     status_ : str
     n_iter_ : int
         Steps.
@@ -232,7 +223,7 @@ class SBPClassifier(KernelParameters, KernelModel, ClassifierMixin, BaseEstimato
         Raises
         ------
         KernelError
-            If the kernel cannot be used, is found not to be positive semi-definite, or a row does not fit the cache.
+            If the kernel cannot be used or is found not to be positive semi-definite, or a row does not fit the cache.
         CapabilityError
             If rows have weights and the algorithm is "published".
         DataError

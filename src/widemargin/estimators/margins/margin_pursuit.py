@@ -26,23 +26,22 @@ class MarginPursuitClassifier(MarginModel):
     """Classifier that pulls every margin to a level, from below and from above (Holland 2019).
 
     Minimises `1/2 |w|^2 + C sum_i s_i phi(y_i f(x_i))`, `phi(m) = scale^2 rho((margin_level - m) / scale)`. Rows that
-    are wrong, and rows that are right by far more than the level, are both pulled towards it, with a force that the
-    scale bounds. Margins gather around the level, more closely and more symmetrically than those of an SVM. The effect
-    of a wrong *label* is bounded. Rows with extreme *features* are not guarded against. With more than two classes each
-    is learned against the rest; `sklearn.multiclass.OneVsOneClassifier` around it errs less (see the guide).
+    are wrong, and rows that are right by far more than the level, are pulled towards it with a force that the scale
+    bounds, so margins gather around the level. This bounds the effect of a wrong *label*, but not that of extreme
+    *features*. With more than two classes each is learned against the rest; `sklearn.multiclass.OneVsOneClassifier`
+    around this classifier errs less (`docs/margins.md`).
 
     Parameters
     ----------
     margin_level : float, default=1.0
         The margin that every row should have. If the scale changes in proportion, only the units of the scores change.
     scale : float or {"auto", "catoni", "rescale-once"}, default="auto"
-        Distance from the level, in units of the margins, from which on a row pulls no harder. Raising it turns the loss
-        into a square, lowering it into an absolute value. "auto": train at `margin_level`, then again at `scale^2` =
-        the 75th percentile of the squared margins. "rescale-once": the paper's update, which sets the same scale after
-        some iterations of one run; from then on the loss is `rho` without its factor `scale^2`, which amounts to `C /
-        scale^2` in place of C and makes long stochastic steps shorter (Figure 5 of the paper). "catoni": train at
-        `margin_level`, then again at the scale of the Catoni estimator of the mean margin, `scale^2 = n var / (2
-        log(2/delta))`, which grows with n.
+        Distance from the level, in units of the margins, beyond which the pull of a row hardly grows. Raising it turns
+        the loss into a square, lowering it into an absolute value. "auto": train at `margin_level`, then again at
+        `scale^2` = the 75th percentile of the squared margins. "rescale-once": the paper's update, which sets this
+        scale after some iterations of one run and from then on takes `C / scale^2` in place of C, which shortens long
+        stochastic steps (Figure 5 of the paper). "catoni": train at `margin_level`, then again at the scale of the
+        Catoni estimator of the mean margin, `scale^2 = n var / (2 log(2/delta))`, which grows with n.
     solver : {"lbfgs", "gd", "sgd"} or callable, default="lbfgs"
         "lbfgs" reaches the optimum in few passes. "sgd" is the projected stochastic form of the paper; "gd" is its
         Algorithm 1, gradient descent with a fixed step, and needs widemargin-papers. A function
@@ -62,13 +61,13 @@ class MarginPursuitClassifier(MarginModel):
     n_components : int, default=256
         Of the feature map. Raising it brings the model closer to the kernel's.
     tol : float, default=1e-6
-        Largest relative gap: what the objective may exceed its least value by. With `C=inf` the norm of the gradient,
-        relative to the first one.
+        Largest relative gap: by how much the objective may exceed its least value. With `C=inf` the norm of the
+        gradient, relative to the first one.
     max_iter : int, default=None
-        Most iterations, for each scale; None: 1000, but 10000 of "gd" and 20 passes over the rows of "sgd".
+        Most iterations for each scale. None: 1000; for "gd" 10000, for "sgd" 20 passes over the rows.
     warm_start : bool, default=False
-        Go on from the last fit: its weights, steps of "sgd" and feature map. A fit with other classes or features,
-        another feature map or an exact kernel starts afresh.
+        Go on from the weights, steps of "sgd" and feature map of the last fit. With other classes or features, another
+        feature map or an exact kernel a fit starts afresh.
     random_state : int, RandomState or None, default=None
         Rows drawn by "sgd", and the feature map.
     time_budget : float, default=None

@@ -26,12 +26,12 @@ class PursuitOptions(SolverOptions):
     Parameters
     ----------
     scale_factor : float, default=1.0
-        Of the scales "auto" and "rescale-once": the squared scale is so many times the 75th percentile of the squared
-        margins. Larger lets more distant rows pull harder. At 1 a quarter of the rows pull with a force near its bound.
+        Of the scales "auto" and "rescale-once": the squared scale over the 75th percentile of the squared margins.
+        Larger lets distant rows pull harder. At 1 a quarter of the rows pull with a force near its bound.
     rescale_after : int, default=5
-        Iterations (passes of "sgd") before "rescale-once". With fewer, the margins that it goes by are still those of
-        the start; with more, a regulariser that is too weak lets the weights wander for longer. Passes of earlier fits
-        that a warm start continues count; with the other solvers a warm start is rescaled at once.
+        Iterations (passes of "sgd") before "rescale-once". With fewer, the margins are still those of the start; with
+        more, a regulariser that is too weak lets the weights wander for longer. A warm start counts the passes of
+        earlier fits; with the other solvers it is rescaled at once.
     delta : float, default=0.05
         Of the scale "catoni": one minus the confidence of its bound. Smaller makes the scale smaller. The default is
         the usual level of a test.

@@ -25,12 +25,12 @@ from widemargin.solvers.smooth.risk_problem import RiskProblem
 
 @parameters
 class RiskClassifier(MarginModel):
-    """Classifier that minimises a risk of the losses of its margins: their mean, that of the worst of them, and others.
+    """Classifier that minimises a risk, a function of all rows' losses: their mean, the mean of the worst, and others.
 
     Minimises `1/2 |w|^2 + C n R(phi(y_1 f(x_1)), ..., phi(y_n f(x_n)))`, n the sum of the weights. With the mean for R
-    it is logistic regression or `LinearSVC`. Risks that look at the largest losses suit a model that must not fail on
-    an unknown minority of the rows; they trust every label. Risks that forgive large losses suit labels that may be
-    wrong. With more than two classes each is learned against the rest.
+    it is logistic regression or `LinearSVC`. Risks that stress the largest losses suit a model that must not fail on an
+    unknown minority of the rows; they trust every label. Risks that forgive large losses suit labels that may be wrong;
+    `docs/which-risk.md` compares them. With more than two classes each is learned against the rest.
 
     Parameters
     ----------
@@ -39,14 +39,14 @@ class RiskClassifier(MarginModel):
 
         - "mean".
         - "cvar": the mean of the worst losses (superquantile; Rockafellar and Uryasev 2000). Level: their share of the
-          rows, .8. At a small share the margin 0 for all rows may be the best there is; a warning says so.
+          rows, .8. At a small share weights of 0 may be optimal; a warning says so.
         - "spectral": a mixture of such means (Acerbi 2002). Level: pairs of a share and its weight,
           `[(.2, .2), (1, .8)]`.
         - "tilted": `log(mean(exp(t l))) / t` (Li et al. 2021). Level: t, 1. With t < 0 it forgives, and is not convex.
-        - "chi-square": the largest mean over all reweightings within a chi-square distance, about the mean and a
+        - "chi-square": the largest mean over all reweightings within a chi-square distance: about the mean plus a
           multiple of the standard deviation (Duchi and Namkoong 2019). Level: the radius, .05.
-        - "wasserstein": the largest mean over all shifts of the rows by so much on average, which for the logistic loss
-          is the mean with `radius |w|` added (Shafieezadeh-Abadeh et al. 2015). Level: the radius, .01, in units of the
+        - "wasserstein": the largest mean over all shifts of the rows by the radius on average; for the logistic loss
+          the mean plus `radius |w|` (Shafieezadeh-Abadeh et al. 2015). Level: the radius, .01, in units of the
           features.
         - "pursuit": the margins gather around a level (`MarginPursuitClassifier`, with its scale "auto"; `loss` is not
           used). Level: that margin, 1.
@@ -55,16 +55,17 @@ class RiskClassifier(MarginModel):
 
         - "trimmed": the mean of all losses but the worst. Level: the share left out, .1. A class of fewer rows may be
           left out whole.
-        - "catoni": Catoni's robust mean of the losses (2012). Level: its scale, 1; a row whose loss is 1.41 scales off
-          the robust mean counts no more.
+        - "catoni": Catoni's robust mean of the losses (2012). Level: its scale, 1; a row whose loss is 1.41 scales or
+          more off the robust mean does not count.
         - "label-noise": the likelihood of labels of which a share is wrong at random (Natarajan et al. 2013). Level:
           that share, .2.
         - "m-location": `min_theta theta + eta mean(log cosh(l - theta))` (Holland 2020). Level: eta > 1, 2.
 
-        And "auto", for data of which some may be wrong: the mean of either loss, or "label-noise" at .2 on tempered
-        rows, with C or a smaller one, whichever makes the labels of rows held out in five folds likeliest (the plain
-        mean at C unless another one is ahead by half a standard error). On tempered rows, a row k times as far from the
-        mean as the median row counts as 1/k, or 1/k^3, of a row. "auto" has no level, and `loss` is not used.
+        And "auto", where some of the data may be wrong. It tries the mean of either loss, and "label-noise" at .2 on
+        tempered rows, each with C and with smaller ones, and takes what makes the labels of rows held out in five folds
+        likeliest (but the plain mean at C unless another is ahead by half a standard error). Among tempered rows, one k
+        times as far from the mean as the median row counts as 1/k, or 1/k^3, of a row. "auto" has no level and does not
+        use `loss`.
     level : float or sequence of pairs, default=None
         The number that the risk takes; None is the default named above.
     loss : {"logistic", "squared-hinge"}, default="logistic"
@@ -72,47 +73,31 @@ class RiskClassifier(MarginModel):
     C : float, default=1.0
         Inverse strength of the regulariser, as in `LogisticRegression`.
     fit_intercept : bool, default=True
-    kernel : {None, "linear", "poly", "rbf", "laplacian", "sigmoid", "precomputed"} or callable, default=None
-        None: a linear model. A kernel is used exactly, by the weights of training rows (n^2 memory), or through a
-        `feature_map`.
-    gamma : {"scale", "auto"} or float, default="scale"
-        Kernel width, as in `sklearn.svm.SVC`.
-    feature_map : {None, "fourier", "nystroem"}, default=None
-        Explicit features that approximate the kernel, at a cost linear in the rows.
-    n_components : int, default=256
-        Of the feature map. Raising it brings the model closer to the kernel's.
+    kernel, gamma, feature_map, n_components
+        As in `MarginPursuitClassifier`.
     tol : float, default=1e-6
-        Largest relative gap of a convex risk: what the objective may exceed its least value by. Of the others: what a
-        Newton step still promises.
+        Largest relative gap of a convex risk: by how much the objective may exceed its least value. For the others:
+        what a Newton step may still promise.
     max_iter : int, default=1000
     warm_start : bool, default=False
         Begin at the weights of the last fit. A fit with other classes or features, another feature map or an exact
         kernel starts afresh. A risk that is not convex may end elsewhere.
     random_state : int, RandomState or None, default=None
         Of the feature map, and the folds of "auto".
-    time_budget : float, default=None
-        Seconds after which the model so far is kept, with a warning. Classes share it equally.
-    callbacks : sequence of callable, default=None
-        Each is called with a `Progress` at every iteration; returning True stops the fit.
-    n_jobs : int, default=None
-        Threads inside `fit`; None: all that cores, `OMP_NUM_THREADS` and threadpoolctl allow.
+    time_budget, callbacks, n_jobs
+        As in `MarginPursuitClassifier`.
     solver_options : PursuitOptions or dict, default=None
         `degree`, `coef0`, `cache_size` and `on_interrupt`; the others are of the risk "pursuit".
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-    coef_ : ndarray of shape (n_problems, n_features)
-        One row for two classes, else one a class. Of the mapped features where there is a map; not for exact kernels.
-    intercept_ : ndarray of shape (n_problems,)
-    support_, support_vectors_, dual_coef_, gamma_
-        Exact kernels only, as in `MarginPursuitClassifier`.
-    feature_map_ : transformer
-        Only with a feature map.
+    coef_, intercept_, support_, support_vectors_, dual_coef_, gamma_, feature_map_
+        As in `MarginPursuitClassifier`.
     chosen_ : tuple of dict
-        Only with "auto", one for each problem, and the same for all classes, whose scores are compared: `risk`,
-        `level`, `tempered` (the power, 0 for plain rows), `C` (the multiple of the parameter), `loss`, and `losses`,
-        those in folds of the plain mean and of what was chosen (empty where there are too few rows or too little time).
+        Only with "auto"; one for each problem, the same for all classes: `risk`, `level`, `tempered` (the power, 0 for
+        plain rows), `C` (the multiple of the parameter), `loss`, and `losses`, those in folds of the plain mean and of
+        what was chosen (empty where there are too few rows or too little time).
     gap_ : ndarray of shape (n_problems,)
         Proved: the objective exceeds its least value by at most this, relative to it. NaN for risks that are not
         convex.

@@ -47,22 +47,22 @@ class NetworkOptions(SolverOptions):
     Attributes
     ----------
     rates : {"logistic", "sigmoid", "ramp"}
-        What stands for a decision in the gradient: an upper bound that is convex in the score, or a rate between 0 and
-        1. The logistic one had the lowest error at the bound on Adult and COMPAS under four goals; the others stay near
-        w = 0 where prices rise slowly.
+        What stands for a decision in the gradient: an upper bound that is convex in the score ("logistic"), or a number
+        between 0 and 1. "logistic" had the lowest error at the bound on Adult and COMPAS under four goals; with the
+        others, weights stay near 0 where prices rise slowly.
     price_rate : float
         What the price of a constraint (objective per unit of a rate) gains in an epoch for each unit by which it is
-        missed. With .3 prices had not arrived after 15 epochs on these tables.
+        missed. With .3, prices were still rising after 15 epochs on these tables.
     highest_price : float
-        Where prices end.
+        Largest price.
     plain_epochs : int
         Epochs before prices move: the rates of a network that has learned nothing would send them anywhere.
     steps : int
-        Batches of an epoch at least; rows that fill fewer are looked at several times. With one look at a few hundred
-        rows twenty epochs are no hundred steps, which leave most networks near where they began.
+        Least number of batches in an epoch: few rows are passed over several times. Twenty single passes over a few
+        hundred rows are fewer than a hundred steps, which leave most networks near where they began.
     trusted : float
-        Held-out rows that say as much about one network beside another as all that it learned from. Dozens of networks
-        with all their thresholds are compared, and of a few rows the luckiest would win.
+        So many held-out rows count as much as all training rows when networks are compared. Dozens of networks with all
+        their thresholds are compared, and on a few rows the luckiest would win.
     on_interrupt : {"raise", "return"}
         After Ctrl-C, when the best network so far is set: raise KeyboardInterrupt again, or return.
     """
@@ -111,7 +111,7 @@ class NetworkScorer:
         return self.names
 
     def decision_function(self, X: Any) -> Floats:
-        """One score a row, shape (n,), larger is rather `classes_[1]`.
+        """One score for each row, shape (n,); larger means rather `classes_[1]`.
 
         Raises
         ------
@@ -194,18 +194,18 @@ def _part(inputs: Inputs, X: Features | None) -> Part:
 class GoalNetwork(ThresholdedModel):
     """A PyTorch module trained to a goal.
 
-    The module's weights descend along a smooth stand-in for the Lagrangian of the goal while the prices of its
-    constraints follow the 0/1 rates (the proxy-Lagrangian of Cotter et al. 2019). After every epoch the network, and
-    one with the running mean of its weights, are tried with every threshold on rows that are held out. The best that
-    also keeps the bounds on the training rows is kept, or else the best of all.
+    Gradient descent minimises a smooth stand-in for the Lagrangian of the goal, while the prices of the constraints
+    follow the 0/1 rates (the proxy-Lagrangian of Cotter et al. 2019). After every epoch the network, and one with the
+    running mean of its weights, are tried with every threshold on held-out rows. The best one that also keeps the
+    bounds on the training rows is taken, or else the best of all.
 
     Parameters
     ----------
     estimator : torch.nn.Module
         Gives one score for each row, shape (n,) or (n, 1), larger for the positive class. A copy of it is trained,
         starting from the weights that it has.
-    goal : Goal or str, default=None
-        What to minimise and what must hold, as an object or in the text language. None: the error rate, unconstrained.
+    goal, per_population, pos_label, baselines
+        As in `GoalThresholdClassifier`; `baselines` only where X is an array or a table.
     epochs : int, default=20
         Number of passes over the rows; where rows are few, an epoch passes over them several times (see
         `NetworkOptions.steps`).
@@ -215,18 +215,9 @@ class GoalNetwork(ThresholdedModel):
     optimizer : callable, default=None
         `optimizer(parameters, lr=learning_rate)` makes the optimiser; None: `torch.optim.Adam`.
     validation_fraction : float in (0, 1), default=0.2
-        Share of the rows, and of every external data set, on which epochs and thresholds are judged. Rates on rows that
-        a network learned from say little about new ones.
-    per_population : str, int or list of Population, default=None
-        None: one threshold, and no population is needed at prediction. Else a threshold of its own for each, as in
-        `GoalThresholdClassifier`; `predict` then needs `populations`.
+        Share of the rows, and of every external data set, held out to judge epochs and thresholds.
     randomize : bool, default=False
         Thresholds may be drawn at random; constraints then hold for the expected rates of `predict_randomized`.
-    pos_label : label, default=None
-        The class that rates call positive; None means `classes_[1]`.
-    baselines : dict of str to fitted classifier, default=None
-        Models that `churn`, `win_rate`, ... may name, where X is an array or a table; a column of `populations` of that
-        name comes first.
     on_infeasible : {"raise", "warn"}, default="raise"
         Where no epoch and threshold meets the goal: raise `InfeasibleGoalError`, or warn and keep the nearest.
     device : str or torch.device, default=None
@@ -272,9 +263,9 @@ class GoalNetwork(ThresholdedModel):
 
     Notes
     -----
-    Nothing is proved about other networks: the problem is not convex, and "no network found" is only about these
-    epochs. The held-out rows choose among some dozens of networks with all their thresholds, so rates on new rows
-    differ a little from the report's; `prove(X, y)` proves the goal for a fitted network on fresh rows, or refuses.
+    The problem is not convex, so "no network found" says nothing about other networks. The held-out rows choose among
+    some dozens of networks with all their thresholds, so rates on new rows differ a little from the report's; `prove(X,
+    y)` proves the goal for a fitted network on fresh rows, or refuses.
 
     References
     ----------
@@ -332,17 +323,12 @@ class GoalNetwork(ThresholdedModel):
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n, d), tensor of shape (n, ...), map-style Dataset or DataLoader
-            Of a dataset whose items are tuples the first part is the input; a loader is asked for its dataset and how
-            it puts items together. CSR rows are made dense a batch at a time.
+            The input is the first part of a dataset's items if these are tuples; of a loader, the dataset and the
+            `collate_fn` are used. CSR rows are made dense a batch at a time.
         y : array-like of shape (n,)
             Two classes, also beside a dataset that holds labels.
-        sample_weight : array-like of shape (n,), default=None
-            Weights >= 0; a row of weight 2 counts as two rows.
-        populations : table with n rows, default=None
-            The columns that the goal's populations and baselines name; the network never sees it. Columns not found
-            there are looked up in X where it is a data frame.
-        external : dict of str to External, default=None
-            Rows beside these that the goal names by `Population.external(name)`.
+        sample_weight, populations, external
+            As in `RateConstrainedClassifier.fit`.
 
         Returns
         -------

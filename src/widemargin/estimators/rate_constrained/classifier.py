@@ -54,9 +54,9 @@ STABILITY = "stability"
 class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Linear or kernel classifier trained to meet a goal: an objective and constraints on rates.
 
-    Decisions are steps, so training replaces each by a ramp, a straight line from 0 to 1 around the boundary. It
-    minimises the goal's objective in these ramp rates plus `lam/2 |w|^2`, `lam = 2 / (n C)`, subject to the goal's
-    constraints, by majorisation-minimisation (Goh et al. 2016, Algorithm 1). Every convex step carries a duality gap.
+    A decision is a step function of the score. Training replaces it by a ramp, a straight line from 0 to 1 around the
+    boundary, and minimises the goal's objective in ramp rates plus `lam/2 |w|^2`, `lam = 2 / (n C)`, subject to the
+    goal's constraints (majorisation-minimisation; Goh et al. 2016, Algorithm 1). Every convex step has a duality gap.
 
     Parameters
     ----------
@@ -79,8 +79,8 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
         Train a linear model on `n_components` features whose inner products approximate the kernel: time and memory
         are linear in the rows. "fourier" is for "rbf"; "nystroem" for any named kernel.
     max_steps : int, default=5
-        Majorisation steps of a descent, the last one included. From 3 on the regulariser that C asks for is reached
-        over two stronger ones, with two steps fewer each. More steps fit the training rows more closely.
+        Majorisation steps of a descent, the last one included. More steps fit the training rows more closely. From 3
+        on, two stronger regularisers come before the one that C asks for, with two steps fewer each.
     pos_label : label, default=None
         The class that rates call positive; None means `classes_[1]`.
     baselines : dict of str to fitted classifier, default=None
@@ -88,12 +88,12 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
     confidence : float in [0.5, 1), default=None
         None: constraints are met on the training rows. Else, on *new* rows with this confidence, or refused (Notes).
     calibration : {"sigmoid", "isotonic"}, default=None
-        Hold out a fifth of the rows and fit probabilities on them, for `predict_proba`; without it there is none. The
-        goal is then met on the rows that are left.
+        Hold out a fifth of the rows, meet the goal on the others, and fit probabilities on the rows held out. None:
+        there is no `predict_proba`.
     warm_start : bool, default=False
-        Whether models that earlier calls of `fit` visited are candidates in the next: with another `goal` on the same
-        rows, a looser bound then never has a worse objective than a stricter one trained before. For models that are
-        linear in the columns of X; not with a confidence.
+        Whether models that earlier calls of `fit` visited are candidates in the next. With another `goal` on the same
+        rows, a looser bound then never has a worse objective than a stricter one trained before. For models linear in
+        the columns of X, without a confidence.
     on_infeasible : {"raise", "warn"}, default="raise"
         Where no model meets the goal: raise `InfeasibleGoalError`, or warn and keep the model of least violation.
     time_budget : float, default=None
@@ -148,9 +148,8 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
     n_passes_ : int
         Only after `fit_blocks`: how often all rows were looked at.
     infeasibility_ : Infeasibility or None
-        Why the goal is not met, where `on_infeasible="warn"` keeps a model that misses it: violations, the constraints
-        in conflict, the best value found of each while the others hold, and whether there is a proof. The error that is
-        raised otherwise has the same attributes.
+        Why the goal is not met, where `on_infeasible="warn"` keeps a model that misses it. `InfeasibleGoalError`, which
+        is raised otherwise, has the same attributes.
     previous_coef_, previous_intercept_ : ndarray
         Only after `refit`: the model before it.
     n_refits_ : int
@@ -168,12 +167,12 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
 
     Notes
     -----
-    The ramp problem is not convex: "infeasible" means that no start reached a feasible model, not a proof. Where a
-    linear program shows that no classifier of any kind can meet the goal on these rows, the message says "proved".
+    The ramp problem is not convex, so "infeasible" says only that no start reached a feasible model. The message says
+    "proved" where a linear program shows that no classifier of any kind meets the goal on these rows.
 
-    What a `confidence` means, and needs, is said at `GoalThresholdClassifier`; here the candidates are thresholds of up
-    to five models (trained to the goal as it stands, and to tighter bounds as long as the training rows can meet them),
-    ordered by the training rows. A fit then takes up to five times as long, on the rows that are left.
+    `GoalThresholdClassifier` says what a `confidence` means and needs. The candidates are thresholds of up to five
+    models (trained to the goal as it stands, and to tighter bounds as long as the training rows can meet them), ordered
+    by the training rows. A fit then takes up to five times as long, on the rows that are left.
 
     References
     ----------
@@ -211,18 +210,17 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
         Parameters
         ----------
         X : array-like, data frame or CSR matrix of shape (n, d), or Dask array or data frame
-            float32 and float64 are used as they are; anything else is converted. Dask collections stay on their
-            cluster, see `fit_blocks`; y, sample_weight and populations are then Dask collections, too, partitioned
-            alike.
+            float32 and float64 are used as they are; anything else is converted. Dask collections stay on their cluster
+            (see `fit_blocks`); y, sample_weight and populations are then Dask collections of the same partitions.
         y : array-like of shape (n,)
             Two classes.
         sample_weight : array-like of shape (n,), default=None
-            Weights >= 0; a row of weight 2 counts as two rows, in every rate too.
+            Weights >= 0; a row of weight 2 counts as two rows, also in every rate.
         populations : table with n rows, default=None
             pandas, polars or pyarrow table, or 2-D array, with the columns that the goal's populations and baselines
-            name. Columns not found there are looked up in X where it is a data frame.
+            name; the model never sees it. Columns not found there are looked up in X if it is a data frame.
         external : dict of str to External, default=None
-            Rows beside the training rows that the goal names by `Population.external(name)`.
+            Data sets beside the training rows that the goal names by `Population.external(name)`.
 
         Returns
         -------
@@ -323,8 +321,9 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
     ) -> Self:
         """Train on rows that live in blocks: in memory, in files, on a Dask cluster.
 
-        This solves the same problem as `fit`, with the same certificate; a pass over the rows is a sum over the blocks.
-        This process receives only sums, and a sample of the rows (at most ten million numbers) for a first start.
+        The problem and the certificate are those of `fit`; a pass over the rows is a sum over the blocks. This process
+        receives only sums, and a sample of the rows (at most ten million numbers) for a first start
+        (`docs/scaling.md`).
 
         Parameters
         ----------
@@ -334,16 +333,17 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
         external : dict of str to External, default=None
             As in `fit`; kept in this process, also where they are Dask collections.
         scratch : path of a folder, default=None
-            None: prepared rows stay in the memory of their workers. A folder: in memory-mapped files there, for rows
-            that do not fit; on every worker's own disk. The files vanish with the processes that use them.
+            None: prepared rows stay in the memory of their workers. A folder on every worker's own disk: they lie in
+            memory-mapped files there, for rows that do not fit. The files vanish with the processes that use them.
         checkpoint : path of a file, default=None
             Where the state of the outer iterations is kept: some kilobytes, replaced as a whole after every convex
             step.
         resume : bool, default=False
             Go on from the checkpoint of a run with the same rows and parameters, if there is one.
         gather_below : int, default=2**28
-            Bytes. Rows on a cluster that take no more than that are fetched and worked on in this process, where a look
-            at them takes less time than a call to the cluster. 0: they stay with their workers. The model is the same.
+            Rows on a cluster that take at most so many bytes are fetched and worked on in this process, where a pass
+            over them takes less time than a call to the cluster. 0: they stay with their workers. The model is the
+            same.
 
         Returns
         -------
@@ -352,8 +352,7 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
         Raises
         ------
         CapabilityError
-            If the parameters ask for what needs all rows in one place: kernels, feature maps, a confidence,
-            calibration.
+            If a parameter needs all rows in one place: kernels, feature maps, a confidence, calibration.
         CheckpointError
             If the checkpoint is damaged, or of other rows, another goal or other parameters.
         WorkerLostError
@@ -365,12 +364,8 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
 
         Notes
         -----
-        "auto" is `solver="newton"`, as in `fit`, up to 1500 features (600 where rows are thin); with more, and at most
-        50 constraints, the level method (`solver="bundle"`), which takes far fewer passes there.
-
-        Besides what `fit` sets, `n_passes_` says how often all rows were looked at. With more than ten million numbers,
-        moves along lines by 0/1 rates look only at the rows nearest to the boundary, and models are not interpolated.
-        The generalisation bound of the paper's appendix is not computed.
+        `docs/scaling.md` says which solver "auto" takes, what a pass costs, and where the model may differ from that of
+        `fit`. `n_passes_` counts the passes over all rows.
         """
         self._validate_params()
         self._forget_refits()
@@ -424,22 +419,22 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
         external: Mapping[str, External] | None = None,
         stability_rows: Features | None = None,
     ) -> Self:
-        """Train on new rows, from the model as it is, changing at most a share of its decisions. In place.
+        """Train this model on new rows, changing at most a share of its decisions; in place.
 
         The goal is met on the new rows, with one more constraint, `stability`: the churn against the model before. The
-        search starts at `coef_` and `intercept_`, and the model before stays a candidate. Nothing of earlier rows is
-        remembered: give all the rows that count. `C` refers to the new rows. `refit` may be called again and again,
-        also on a model that was saved and loaded; each call has its own ceiling, so changes can add up.
+        search starts at `coef_` and `intercept_`, and the model before stays a candidate. Earlier rows are forgotten:
+        give all the rows that count. `C` refers to the new rows. `refit` may be called repeatedly, also on a model that
+        was saved and loaded; each call has its own ceiling, so changes can add up.
 
-        A `feature_map` stays as it was fitted. A kernel model without one is a combination of its training rows: it is
-        trained afresh under the ceiling, and is no candidate itself.
+        A `feature_map` stays as it was fitted. An exact kernel model, a combination of its training rows, is trained
+        afresh under the ceiling, and is no candidate itself.
 
         Parameters
         ----------
         X_new : array-like, data frame or CSR matrix of shape (n, d)
             The features of `fit`.
         y_new : array-like of shape (n,)
-            Labels of the classes of `fit`.
+            Labels, of the classes of `fit`.
         churn_at_most : float, default=0.05
             Largest share of decisions that may change, by `predict` (by `predict_randomized`, in expectation, with
             `enforce="randomized"`). Raising it lets the model follow the new rows more closely.
@@ -459,13 +454,12 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
         GoalError, DataError
             As `fit`.
         InfeasibleGoalError
-            If no model within the ceiling that meets the goal was found, unless `on_infeasible="warn"`, which takes the
-            one of least violation.
+            If no model that meets goal and ceiling was found, unless `on_infeasible="warn"`.
 
         Notes
         -----
-        In a pipeline, refit the last step on transformed rows: `pipe[-1].refit(pipe[:-1].transform(X_new), y_new)`. The
-        steps before stay as they are: fitting them again would change decisions without being limited by the ceiling.
+        In a pipeline, refit the last step on transformed rows: `pipe[-1].refit(pipe[:-1].transform(X_new), y_new)`. Do
+        not fit the steps before it again: the ceiling would not limit the decisions that this changes.
         """
         check_is_fitted(self)
         self._validate_params()

@@ -29,9 +29,9 @@ from widemargin.solvers.base import Budget
 class RateConstrainedClassifierCV(RampParameters, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """`RateConstrainedClassifier` with C and the number of steps chosen by cross-validation under the goal.
 
-    A lower training objective does not mean a lower test error (on a9a more steps and a larger C lower the first and
-    not the second), so both are chosen by the held-out objective, among the settings that keep the goal's bounds on
-    held-out rows up to noise.
+    A lower training objective does not mean a lower test error (on a9a more steps and a larger C lower only the first).
+    So both are chosen by the objective on held-out rows, among the settings that keep the goal's bounds there up to
+    noise.
 
     Parameters
     ----------
@@ -40,8 +40,8 @@ class RateConstrainedClassifierCV(RampParameters, ClassifierMixin, BaseEstimator
     Cs : int or array-like of float, default=6
         Candidates of C, or how many between 0.02 and 2 (lambda = 100 / n and 1 / n), on a logarithmic scale.
     max_steps : int or array-like of int, default=(5, 8)
-        Candidates of the number of majorisation steps: early stopping. With fewer than 4 or 5 the start is
-        not yet forgotten.
+        Candidates of the number of majorisation steps: early stopping. Fewer than 4 or 5 do not get away from the
+        start.
     cv : int, splitter or iterable of (train, test), default=5
         An integer: that many shuffled folds, stratified by label and populations.
     rule : {"best", "one-standard-error"}, default="best"
@@ -93,15 +93,15 @@ class RateConstrainedClassifierCV(RampParameters, ClassifierMixin, BaseEstimator
     Notes
     -----
     **The rule.** Objective and slacks of a setting are means over the folds, measured in the rates that are enforced
-    (0/1 or ramp). Their standard errors are those of the draw of the held-out rows; rows of external data sets are
-    never sliced, so what they add is the same in every fold and does not average out. A setting is admissible if it met
-    the goal on the training rows of every fold and no constraint's mean slack lies below `-z(1 - 0.05 / m)` standard
-    errors (m constraints, z the normal quantile): one that exactly meets all its bounds is then rejected with a
-    probability of at most 5%. Of the admissible settings the one with the best objective is taken, and of equal ones
-    the simpler. If none is admissible, the one of least violation is taken, with a warning.
+    (0/1 or ramp). Their standard errors are those of the draw of the held-out rows; external data sets are the same in
+    every fold, so their part does not average out. A setting is admissible if it met the goal on the training rows of
+    every fold and no constraint's mean slack lies below `-z(1 - 0.05 / m)` standard errors (m constraints, z the normal
+    quantile): one that exactly meets all its bounds is then rejected with a probability of at most 5%. Of the
+    admissible settings the one with the best objective is taken, and of equal ones the simpler. If none is admissible,
+    the one of least violation is taken, with a warning.
 
-    Nothing is guaranteed on new rows: the folds have chosen the setting. For a guarantee keep rows aside and use
-    `GoalThresholdClassifier(..., confidence=...)`.
+    Nothing is guaranteed on new rows, because the folds have chosen the setting. For a guarantee keep rows aside and
+    use `GoalThresholdClassifier(..., confidence=...)`.
 
     Examples
     --------

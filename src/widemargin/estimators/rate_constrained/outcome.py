@@ -113,18 +113,18 @@ class Infeasibility:
     ramp_violations : dict of str to float or None
         The same for `predict_randomized`, in expectation.
     conflict : tuple of str
-        Constraints that cannot all be met: by proof where `proved`, else as far as the searches found. That a ratio has
-        to be defined may be one of them, "denominator of ... > 0".
+        Constraints that cannot all be met: by proof where `proved`, else as far as the searches found. "denominator of
+        ... > 0" is one of them where a ratio cannot be defined.
     irreducible : bool
-        Whether for each of them the others can be met together: by a model that was found, or, where `proved`, by some
-        classifier, which need not be linear.
+        Whether the conflict without any one of its constraints can be met: by a model that was found, or, where
+        `proved`, by some classifier, which need not be linear.
     proved : bool
-        Whether no classifier of any kind meets the conflict on these rows. Otherwise nothing is proved: no start
-        reached a feasible model.
+        Whether it is proved that no classifier of any kind meets the conflict on these rows; else no start reached a
+        feasible model.
     best_values : dict of str to float
         For a constraint of the conflict, the best value found while the rest of the conflict is met.
     asked : dict of str to float
-        The bounds that these were compared with, at the same models.
+        The bounds that `best_values` were compared with, at the same models.
     """
 
     violations: dict[str, float | None]

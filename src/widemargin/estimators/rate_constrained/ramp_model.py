@@ -46,19 +46,19 @@ class TrainingOptions(SolverOptions):
     ----------
     solver : str, default="auto"
         Solver of the convex steps. "auto" is the proximal method of multipliers with Newton steps ("newton"); kernel
-        models begin with "cutting-plane". "cutting-plane" is the paper's nest over dual coordinate ascent, with a level
-        method for multipliers; "cutting-plane-maximisation" and "cutting-plane-centre-of-mass" are that nest with the
-        paper's own choosers, slower with many constraints. "interior-point" is exact and slower; like these two it is
-        in widemargin-papers. "bundle" is for `fit_blocks` and Dask collections only, where "auto" takes it for many
-        features, and where "newton" is the only other solver.
+        models begin with "cutting-plane", the paper's nest over dual coordinate ascent, with a level method for
+        multipliers. In widemargin-papers: "cutting-plane-maximisation" and "cutting-plane-centre-of-mass", that nest
+        with the paper's own choosers, slower with many constraints; and "interior-point", exact and slower.
+        `fit_blocks` and Dask collections take "newton" or, by "auto" for many features, "bundle" (a level method),
+        which nothing else takes.
     tol : float, default=1e-4
-        Relative duality gap of the last convex step, which is the certificate. Smaller is more exact and costs a few
-        Newton steps more. The default is as fine as rates of 10,000 rows are.
+        Relative duality gap of the last convex step: the certificate. Smaller costs a few Newton steps more. The
+        default is as fine as rates of 10,000 rows are.
     step_tol : float, default=1e-3
-        Relative duality gap of the steps before the last. 1e-2 was measured to save time in some cases and
-        to cost some in others, and to end a little worse.
+        Relative duality gap of the steps before the last. 1e-2 saved time in some cases, cost time in others, and ended
+        a little worse.
     fit_intercept : bool, default=True
-        Whether to fit an unregularised bias. Without one no threshold can be moved to meet a bound.
+        Whether to fit an unregularised bias. Without it no threshold can be moved to meet a bound.
     degree : float, default=3
         Of the kernel "poly". The default is scikit-learn's.
     coef0 : float, default=0.0
@@ -67,9 +67,8 @@ class TrainingOptions(SolverOptions):
         Features of a `feature_map`. Raising it approximates the kernel better and costs time quadratically. The default
         is three times scikit-learn's, whose 100 are few for a kernel of many columns.
     cache_size : float, default=1000
-        Megabytes for the kernel matrix of exact training, 8e-6 n^2 (n distinct rows: 11,400 fit); `fit` takes little
-        more in all, with `solver="newton"` three times as much. Beyond it only `solver="cutting-plane"` trains exactly.
-        The default keeps a fit within 3 GB.
+        Megabytes for the kernel matrix of exact training, 8e-6 n^2 for n distinct rows (11,400 fit); `fit` takes little
+        more in all, with `solver="newton"` three times as much, 3 GB. A larger matrix needs `solver="cutting-plane"`.
     validation_fraction : float in (0, 1), default=0.2
         With a confidence: share of the rows, and of every external data set, kept aside. More rows prove narrower
         bounds, and fewer are left to train on.
@@ -77,7 +76,7 @@ class TrainingOptions(SolverOptions):
         After Ctrl-C the best model so far is kept either way; "return" ends `fit` normally, which suits notebooks, and
         "raise" stops a script.
     verbose : int, default=0
-        1 logs every step to the logger "widemargin". The library is silent unless it is asked.
+        1 logs every step to the logger "widemargin".
 
     Raises
     ------
@@ -206,8 +205,8 @@ class RampModel(RampParameters, Provable):
     def randomized_proba(self, X: Features) -> Floats:
         """Probabilities with which the randomised classifier names each class, shape (n, 2), columns as `classes_`.
 
-        This is the ramp `clip(1/2 + score, 0, 1)`, a rule of decision, not an estimate of the class probability
-        (spec 1, section 5; Appendix A of the paper).
+        They are the ramp `clip(1/2 + score, 0, 1)`: a rule of decision, no estimate of the class probability (Appendix
+        A of the paper).
         """
         second = ramp(self.decision_function(X))
         return np.column_stack([1.0 - second, second])

@@ -42,10 +42,10 @@ def tradeoff_path(
 ) -> TradeoffPath:
     """Models along the values of one bound of a goal.
 
-    A `RateConstrainedClassifier` starts each from its neighbour's solution; a `GoalReduction` or a
-    `GoalThresholdClassifier` is fitted anew at each value, and each point gets the best of all models that met its
-    bound or a stricter one. Its training measures are of the rows that its thresholds were judged by: cross-fitted
-    where the estimator is, held out where a confidence is asked for.
+    A `RateConstrainedClassifier` starts at each value from its neighbour's solution. A `GoalReduction` or a
+    `GoalThresholdClassifier` is fitted anew at each value; each point gets the best of all models that met its bound or
+    a stricter one. Its training measures are then those of the rows that judged its thresholds (cross-fitted, or held
+    out for a confidence).
 
     Parameters
     ----------
@@ -70,23 +70,23 @@ def tradeoff_path(
         Rows to measure the models on.
     validation_fraction : float in (0, 1) or None, default=0.2
         Without `validation`: the share of the rows that is held out, stratified by label and drawn with the
-        classifier's `random_state`. None: no rows are, and the path has no held-out measures and no prices.
+        classifier's `random_state`. None: none, and the path has no held-out measures and no prices.
     pieces : int, default=1
-        Cut the values into so many runs of neighbours. Each run starts afresh, so that the runs can be trained in
-        parallel; the models depend on `pieces`, but not on the workers.
+        Cut the values into so many runs of neighbours, each of which starts afresh, so that they can be trained in
+        parallel. The models depend on `pieces`, but not on the workers.
     workers : int or distributed.Client, optional
         Where pieces are trained: in so many processes, or on a Dask cluster; None: as `joblib.parallel_config` says.
         Callbacks are told of the points of a piece when it is done.
     resume : TradeoffPath, optional
         A path that ended early, of the same classifier, data and values: its points are kept (and measured again), and
-        training continues from the last of them (with an exact kernel it starts afresh). The new points are local
-        solutions of their own: they need not be those of an uninterrupted path.
+        training continues from the last of them (with an exact kernel it starts afresh). The new points need not be
+        those of an uninterrupted path.
 
     Returns
     -------
     TradeoffPath
         An interrupt, a callback that returns True, or the end of `time_budget` ends the path with the points done and a
-        warning (an interrupt is not raised again, because that would lose them).
+        warning; an interrupt is not raised again.
 
     Raises
     ------
@@ -103,7 +103,8 @@ def tradeoff_path(
 
     Notes
     -----
-    The ramp problem is not convex, so a point is a local solution as a single fit is; neighbours share the basin.
+    The ramp problem is not convex: like a single fit, each point is a local solution, and tends to stay near its
+    neighbour's.
 
     Examples
     --------

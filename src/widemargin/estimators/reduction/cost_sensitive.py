@@ -244,7 +244,7 @@ class AveragedScorer:
         return np.array([common_scores(model, X, self.direction) for model in self.models])
 
     def decision_function(self, X: Features) -> Floats:
-        """The mean score, shape (n,); larger is rather `classes_[1]`. Of several classes shape (n, K)."""
+        """The mean score, shape (n,), larger for `classes_[1]`; with K > 2 classes shape (n, K)."""
         mean: Floats = self.direction * np.tensordot(self.shares, self.of_each(X), 1)
         return mean
 

@@ -53,27 +53,27 @@ from widemargin.solvers.thresholds.model_mixture import MixedModels, ModelMixtur
 class GoalReduction(ThresholdedModel):
     """Any classifier whose `fit` takes weights, trained to a goal.
 
-    Prices on the constraints turn a goal into a cost for each decision on each row. That is a weighted classification,
-    which any learner solves: the label of a row is the cheaper decision, its weight the difference of the costs. A few
-    such fits, with every threshold of each, find the prices (Algorithm 2 of Goh et al. 2016 with an off-the-shelf
-    learner as in its Appendix F.3). Rates are measured on cross-fitted scores, because flexible models look far better
-    on rows that they learned from.
+    Prices on the constraints turn a goal into a cost for each decision on each row. The learner then solves a weighted
+    classification: the label of a row is the cheaper decision, its weight the difference of the costs. A few such fits,
+    with every threshold of each, find the prices (Algorithm 2 of Goh et al. 2016 with an off-the-shelf learner as in
+    its Appendix F.3). Rates are measured on cross-fitted scores: each row is scored by a model that did not learn from
+    it.
 
     Parameters
     ----------
     estimator : classifier
         With `decision_function` or `predict_proba`, and with `sample_weight` in `fit`; also a pipeline or a search
         around one. Clones of it are fitted.
-    goal : Goal or str, default=None
-        What to minimise and what must hold, as an object or in the text language. None: the error rate, unconstrained.
+    goal, per_population, pos_label, baselines
+        As in `GoalThresholdClassifier`.
     max_models : int, default=4
         How many sets of prices to try at most. Each costs as many fits as there are folds; more than four rarely gain.
     one_run : bool or "auto", default="auto"
         For boosted trees of scikit-learn, LightGBM and XGBoost with two classes: change the prices while the trees
         grow, in place of a new model for each. As many trees are grown as by a fit for each fold, `max_models` is
-        ignored, and the model is the mean of the boosters of all folds; early stopping is switched off. "auto" does so
-        with LightGBM and XGBoost, where it takes half the time and the models are as good or better. scikit-learn
-        prepares the rows anew at each of ten stages, which costs the time that is saved.
+        ignored, early stopping is switched off, and the model is the mean of the boosters of all folds. "auto": with
+        LightGBM and XGBoost, where this takes half the time and the models are as good or better. With scikit-learn it
+        saves no time.
     cv : int, splitter or iterable of (train, test), default=3
         Folds of the rows; with a number they are stratified by label and population. External data sets are split in as
         many parts.
@@ -82,17 +82,10 @@ class GoalReduction(ThresholdedModel):
         refused: rows are held out and prove a model and its threshold, as in `GoalThresholdClassifier`.
     validation_fraction : float in (0, 1), default=0.2
         With a confidence: share of the rows, and of every external data set, held out.
-    per_population : str, int or list of Population, default=None
-        None: one threshold, and no population is needed at prediction. Else a threshold of its own for each, as in
-        `GoalThresholdClassifier`; `predict` then needs `populations`.
     randomize : bool, default=False
         Draw model and threshold for each row by fixed probabilities. The best such mixture of the models visited is
-        found exactly, and nothing that they can do alone is better. Constraints then hold for the expected rates of
+        found exactly; none of them alone is better. Constraints then hold for the expected rates of
         `predict_randomized`.
-    pos_label : label, default=None
-        The class that rates call positive; None means `classes_[1]`.
-    baselines : dict of str to fitted classifier, default=None
-        Models that `churn`, `win_rate`, ... may name; a column of `populations` of that name comes first.
     on_infeasible : {"raise", "warn"}, default="raise"
         Where no model is found that meets the goal: raise `InfeasibleGoalError`, or warn and keep the nearest.
     time_budget : float, default=None
@@ -123,16 +116,16 @@ class GoalReduction(ThresholdedModel):
         The thresholds of each pair.
     lagrangian_gap_ : float
         Upper bound on how far the objective on the cross-fitted rows is from that of the best mixture of all models
-        visited and all their thresholds; NaN where no model met the goal, or its thresholds were placed anew. It is no
-        certificate, because it says nothing about models that were not trained.
+        visited and all their thresholds (it says nothing about models that were not trained); NaN where no model met
+        the goal, or its thresholds were chosen anew.
     n_models_ : int
         Number of sets of prices tried.
     classes_ : ndarray of shape (K,)
     positive_class_ : label or None
     goal_ : Goal
     goal_report_ : GoalReport
-        The goal on the cross-fitted rows; with a confidence, on the held-out rows. Where the thresholds were placed
-        anew (see the notes), on the training rows.
+        The goal on the cross-fitted rows; with a confidence, on the held-out rows; where the thresholds were chosen
+        anew (see Notes), on the training rows.
     guarantee_ : str or None
         What is proved about new rows, and under which assumptions; None without a confidence.
     status_ : str
@@ -148,14 +141,13 @@ class GoalReduction(ThresholdedModel):
 
     Notes
     -----
-    The deterministic model is chosen among all thresholds of every model visited and of averages of two of them, or
-    of more where none of these comes near the best mixture, by the rates of scores that each row's own label did not
-    shape. The chosen models are then fitted to all rows. The threshold is carried over as the share of training rows
-    above it (or as it is, with `randomize`, external rows or several classes), so rates of the final model differ a
-    little from the report's. They may differ much for small trees and other models with few different scores. If such
-    a model then misses the goal on the rows that it was fitted to, or no threshold calls this share of them positive,
-    and it does not know these rows by heart (`ReductionOptions.by_heart`), the thresholds are chosen anew on these
-    rows.
+    The candidates for the deterministic model are all thresholds of every model visited and of averages of two of them
+    (of more where none of these comes near the best mixture); rates on cross-fitted scores choose among them. The
+    chosen models are then fitted to all rows, and the threshold is carried over as the share of training rows above it
+    (as it is, with `randomize`, external rows or several classes). Rates of the final model therefore differ a little
+    from the report's, and may differ much for models with few different scores, such as small trees. If such a model
+    misses the goal on the rows that it was fitted to, or no threshold calls this share of them positive, the thresholds
+    are chosen anew on these rows, unless it knows them by heart (`ReductionOptions.by_heart`).
 
     "No model found" is no proof, because the search is heuristic. On small data sets, averages over more than four sets
     of prices overfit the noise of the rates.
@@ -214,13 +206,8 @@ class GoalReduction(ThresholdedModel):
             Handed to the estimator as it is; rows are only taken out of it.
         y : array-like of shape (n,)
             Two classes or more.
-        sample_weight : array-like of shape (n,), default=None
-            Weights >= 0; a row of weight 2 counts as two rows.
-        populations : table with n rows, default=None
-            The columns that the goal's populations and baselines name; the estimator never sees it. Columns not found
-            there are looked up in X where it is a data frame.
-        external : dict of str to External, default=None
-            Rows beside these that the goal names by `Population.external(name)`.
+        sample_weight, populations, external
+            As in `RateConstrainedClassifier.fit`.
 
         Returns
         -------

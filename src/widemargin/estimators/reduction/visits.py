@@ -51,9 +51,9 @@ class ReductionOptions(SolverOptions):
     Attributes
     ----------
     price : float
-        Largest price of a constraint at first: objective per unit of a rate. A higher one wastes the second visit,
-        which is at the end of its range; it is doubled where the goal is not met at it. On Adult .5 did as well with
-        three visits as 2 with four.
+        Largest price of a constraint at first: objective per unit of a rate. It is doubled where the goal is not met at
+        it. The second visit is at this price, and is wasted if it is too high. On Adult .5 did as well with three
+        visits as 2 with four.
     same_price : float
         Prices nearer than this to visited ones end the search: the learner would give the same model again.
     blended : int
@@ -62,12 +62,12 @@ class ReductionOptions(SolverOptions):
     shares : tuple of float
         Of the first model in an average of two.
     stages : int
-        With `one_run`: so many times the prices change while the trees grow. In one draw of five tables 10 came .001
-        further down in error than 5.
+        With `one_run`: how often the prices change while the trees grow. In one draw of five tables, 10 had an error
+        .001 lower than 5.
     by_heart : float
-        Models whose cost on their own rows, at the best threshold, is lower than on rows that they did not learn from
-        by more than this share know their rows by heart, and rates there say nothing. Of others they say where a
-        threshold lies.
+        A model knows its rows by heart if its cost on them, at the best threshold, is lower by more than this share
+        than on rows that it did not learn from. Rates on rows known by heart say nothing, so no threshold is chosen by
+        them.
     on_interrupt : {"raise", "return"}
         After Ctrl-C, when the best of the models so far is fitted: raise KeyboardInterrupt again, or return.
     """

@@ -30,21 +30,18 @@ from widemargin.structured.models import ChainModel
 
 @parameters
 class ChainSVC(ReadyMadeSVM):
-    """Labels every step of a sequence, with a weight for every two successive states.
+    """Label every step of a sequence, with a weight for every two successive states.
 
     The score of a labelling is `sum_t (x_t . w_{y_t} + b_{y_t}) + sum_t theta[y_{t-1}, y_t]`, the loss the number of
     wrong steps. Training and prediction are exact, by dynamic programming; with slack rescaling, memory grows with the
     square of the length of the longest sequence.
 
-    `score` is scikit-learn's `accuracy_score` over all steps of all sequences.
-
     Parameters
     ----------
     weights : mapping or array-like of shape (S,), default=None
         Loss of a wrong step by its true state (by name, or in sorted order), `>= 0`. None: 1 each.
-    feature_map : {None, "nystroem", "fourier"}, default=None
-        Train on explicit features that approximate a kernel, at a cost linear in the rows. Which kernel, its `gamma`
-        and `n_components` are in `solver_options`; the RBF kernel by default.
+    feature_map, n_jobs
+        As in `MultiLabelSVC`.
     C : float or "auto", default="auto"
         Weight of the losses; the papers' regulariser is `1 / (C n)`. Slack rescaling wants another C than margin
         rescaling, by factors of 3 to 30. "auto": chosen on sequences held out, by the share of right steps or the
@@ -52,32 +49,11 @@ class ChainSVC(ReadyMadeSVM):
         both rescalings.
     rescaling : {"auto", "slack", "margin"}, default="auto"
         "slack" asks all labels for the same margin, and weighs the violation by the loss; "margin" asks for a margin as
-        large as the loss. "auto": slack where no sequence is longer than 32 steps, else margin: the products of slack
-        rescaling grow with the length, and its gap closes ever more slowly (with 160 steps it was above 80% after 1000
-        passes, which took seven times as long).
-    solver : {"bcfw", "sgd", "cutting-plane", "one-slack"}, default="bcfw"
-        Block-coordinate Frank-Wolfe; the others, Pegasos steps and cutting planes with a slack per example or one in
-        all, exist for comparisons, and are in widemargin-papers.
-    tol : float, default=0.05
-        Relative duality gap at which to stop.
-    max_iter : int, default=1000
-        Most passes over the examples; cutting planes: rounds, of one pass each.
-    search : str or callable, default="auto"
-        How slack rescaling finds its label: "auto", the cheapest exact search, or by name as in `StructuralSVM`.
-    warm_start : bool, default=False
-        Go on from the dual point of the last `fit`, which is kept in `blocks_`. C, solver and tolerances may differ;
-        where examples, labels, losses or rescaling do, training starts afresh.
-    random_state : int, RandomState or None, default=None
-        Order of the examples.
-    time_budget : float, default=None
-        Seconds after which the model so far is kept, with a warning.
-    callbacks : sequence of callable, default=None
-        Each is called with a `Progress` after every pass; returning True stops the fit.
-    n_jobs : int, default=None
-        Threads of the certificate passes; changes no result. None: all that cores, `OMP_NUM_THREADS` and
-        threadpoolctl allow.
-    solver_options : StructuralOptions or dict, default=None
-        How it trains in detail: iterates, certificates, searches, interrupts and logging.
+        large as the loss. "auto": slack where no sequence is longer than 32 steps, else margin, because the gap of
+        slack rescaling hardly closes on long sequences (with 160 steps it was above 80% after 1000 passes, which took
+        seven times as long).
+    solver, tol, max_iter, search, warm_start, random_state, time_budget, callbacks, solver_options
+        As in `StructuralSVM`.
 
     Attributes
     ----------
@@ -92,13 +68,8 @@ class ChainSVC(ReadyMadeSVM):
         Weights of two successive states: `theta_.reshape(S, S)[before, after]`.
     C_ : float
         `C`, or what was chosen. If each column was divided by its own unit, it is for the divided columns.
-    primal_, dual_, gap_ : float
-        Upper bound of the objective at these weights, lower bound of its optimum, relative difference.
-    certified_ : bool
-        Whether `primal_` is proved; else it is relative to the labels that a local search found.
-    proved_primal_, proved_gap_ : float
-        The same upper bound and relative difference, but proved whatever was found: see `StructuralSVM`.
-    search_, status_, n_iter_, n_oracle_calls_, n_queries_, averaged_, history_ : see `StructuralSVM`
+    primal_, dual_, gap_, certified_, proved_primal_, proved_gap_, search_, status_
+        As in `StructuralSVM`, and so are `n_iter_`, `n_oracle_calls_`, `n_queries_`, `averaged_` and `history_`.
     model_ : ChainModel
         The model that was trained.
     blocks_ : Blocks
@@ -130,11 +101,11 @@ class ChainSVC(ReadyMadeSVM):
         ----------
         X : sequence of n array-likes or sparse matrices of shape (T_i, d)
         y : sequence of n array-likes of shape (T_i,)
-            States. NaN or None: unknown. There sequences are cut, and each part is an example of its own (or see
-            `unknown` of `solver_options`). -1 is a state like any other.
+            States. NaN or None: unknown; the sequence is cut there into examples of their own (or see `unknown` of
+            `solver_options`). -1 is a state like any other.
         sample_weight : array-like of shape (n,), default=None
-            Weights of the examples, `>= 0`: an example counts C times its weight. The choice of C trains with
-            them, but scores all rows alike.
+            Weights of the examples, `>= 0`: an example counts C times its weight. `C="auto"` trains with them, and
+            scores all sequences alike.
 
         Returns
         -------
@@ -212,8 +183,7 @@ class ChainSVC(ReadyMadeSVM):
         Returns
         -------
         ndarray of shape (n,)
-            Of objects, each an ndarray of shape (T_i,). scikit-learn joins such arrays, as `cross_val_predict` does
-            with those of its folds, but no lists of sequences of different lengths.
+            Of objects, each an ndarray of shape (T_i,): `cross_val_predict` can join such arrays, and no lists of them.
         """
         check_is_fitted(self)
         # NumPy would make a matrix of a list of sequences that are equally long.
@@ -254,7 +224,7 @@ class ChainSVC(ReadyMadeSVM):
             yield self._scores(steps)
 
     def score(self, X: Examples, y: Examples, sample_weight: ArrayLike | None = None) -> float:
-        """Share of the steps of known state that are labelled right.
+        """Share of the steps of known state, of all sequences, that are labelled right.
 
         Parameters
         ----------

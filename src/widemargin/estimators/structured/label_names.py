@@ -119,7 +119,7 @@ def _known(y: ArrayLike) -> Ints:
     """The same where everything is known."""
     sets, missing = _matrix(y)
     if missing is not None:
-        raise DataError("nobody has looked at some labels of y: only the scorer 'jaccard' leaves them out.")
+        raise DataError("some labels of y are unknown (-1 or NaN): only the scorer 'jaccard' leaves them out.")
     return sets
 
 

@@ -29,8 +29,7 @@ class MultiLabelSVC(LabelSetSVM):
     exact if the edges have no cycles, or with up to 18 labels. Otherwise labels are found by local search, `certified_`
     is False, and `proved_gap_` and `decode_certified` say what roof duality still proves.
 
-    `score` is the share of examples whose label set is right in all labels (scikit-learn's subset accuracy).
-    `widemargin.label_set_scorers` has example Jaccard, Hamming loss, micro, macro and example F1 for `scoring=`.
+    `score` is scikit-learn's subset accuracy; `widemargin.label_set_scorers` has other scores for `scoring=`.
 
     Parameters
     ----------
@@ -39,15 +38,15 @@ class MultiLabelSVC(LabelSetSVM):
         ("tree"), none (None), or the pairs given. "auto": all pairs with up to 64 labels, else a tree, because time and
         memory grow with rows times pairs.
     loss : {"hamming", "jaccard", "f1", "exact"}, default="hamming"
-        What training makes small, in either rescaling: the number of wrong labels, 1 less the Jaccard index or F1 of
-        the two label sets, or 1 for any wrong set. All but "hamming" are exact up to 18 labels, whatever the edges;
-        beyond, by local search.
+        The loss that training makes small: the number of wrong labels, 1 less the Jaccard index or F1 of the two label
+        sets, or 1 for any wrong set. All but "hamming" are exact up to 18 labels, whatever the edges; beyond, by local
+        search.
     weights : array-like of shape (k,), default=None
         Of "hamming": loss of each wrong label, `>= 0`. None: 1 each.
     powerset : bool, default=False
-        Make every label set of the training rows a class of its own, with weights of its own, and the loss between two
-        sets the cost of taking one for the other: no other set is predicted, and training is exact for any number of
-        labels and any loss. Time and memory grow with features times sets; there are no `edges` and no `oracle`.
+        Make every label set of the training rows a class with weights of its own; a loss between two sets is the cost
+        of taking one for the other. No other set is predicted, and training is exact for any number of labels and any
+        loss. Time and memory grow with features times sets; `edges` and the option `oracle` are refused.
     calibration : {None, "sigmoid"}, default=None
         "sigmoid": `fit` also makes `predict_proba`, the probabilities of the labels. They rank labels better than
         margins do where many are rare. Takes seconds for some thousand rows, which `time_budget` does not count.
@@ -60,31 +59,13 @@ class MultiLabelSVC(LabelSetSVM):
         `solver_options`; 1 with fewer than 20 rows. `structural_search` looks more closely, and at both rescalings.
     rescaling : {"auto", "slack", "margin"}, default="auto"
         "slack" asks all labels for the same margin, and weighs the violation by the loss; "margin" asks for a margin as
-        large as the loss. "auto": slack up to 128 labels, margin beyond: the products of slack rescaling grow with the
-        labels, and its gap closes ever more slowly (with 30 of 1000 labels a row it was above 70% after 60 passes).
-    solver : {"bcfw", "sgd", "cutting-plane", "one-slack"}, default="bcfw"
-        Block-coordinate Frank-Wolfe; the others, Pegasos steps and cutting planes with a slack per example or one in
-        all, exist for comparisons, and are in widemargin-papers.
-    tol : float, default=0.05
-        Relative duality gap at which to stop.
-    max_iter : int, default=1000
-        Most passes over the examples; cutting planes: rounds, of one pass each.
-    search : str or callable, default="auto"
-        How slack rescaling finds its label: "auto", the cheapest exact search, or by name as in `StructuralSVM`.
-    warm_start : bool, default=False
-        Go on from the dual point of the last `fit`, which is kept in `blocks_`. C, solver and tolerances may differ;
-        where examples, labels, losses or rescaling do, training starts afresh.
-    random_state : int, RandomState or None, default=None
-        Order of the examples.
-    time_budget : float, default=None
-        Seconds after which the model so far is kept, with a warning.
-    callbacks : sequence of callable, default=None
-        Each is called with a `Progress` after every pass; returning True stops the fit.
+        large as the loss. "auto": slack up to 128 labels, margin beyond, because the gap of slack rescaling hardly
+        closes with many (with 30 of 1000 labels a row it was above 70% after 60 passes).
+    solver, tol, max_iter, search, warm_start, random_state, time_budget, callbacks, solver_options
+        As in `StructuralSVM`.
     n_jobs : int, default=None
         Threads of the certificate passes; changes no result. None: all that cores, `OMP_NUM_THREADS` and
         threadpoolctl allow.
-    solver_options : StructuralOptions or dict, default=None
-        How it trains in detail: iterates, certificates, searches, interrupts and logging.
 
     Attributes
     ----------
@@ -105,13 +86,8 @@ class MultiLabelSVC(LabelSetSVM):
         The option `offset` at the time of `fit`, or what was chosen; of use where it is "auto".
     decode_ : str
         The option `decode` at the time of `fit`, or what was chosen.
-    primal_, dual_, gap_ : float
-        Upper bound of the objective at these weights, lower bound of its optimum, relative difference.
-    certified_ : bool
-        Whether `primal_` is proved; else it is relative to the labels that a local search found.
-    proved_primal_, proved_gap_ : float
-        The same upper bound and relative difference, but proved whatever was found: see `StructuralSVM`.
-    search_, status_, n_iter_, n_oracle_calls_, n_queries_, averaged_, history_ : see `StructuralSVM`
+    primal_, dual_, gap_, certified_, proved_primal_, proved_gap_, search_, status_
+        As in `StructuralSVM`, and so are `n_iter_`, `n_oracle_calls_`, `n_queries_`, `averaged_` and `history_`.
     model_ : MultiLabelModel or PowersetModel
         The model that was trained.
     blocks_ : Blocks
@@ -179,13 +155,13 @@ class HierarchicalSVC(LabelSetSVM):
 
     The score of a label set is `sum_v y_v (x . w_v + b_v)` over the nodes. A set may end at an inner node. In a forest,
     training and prediction are exact, by dynamic programming. Where nodes have several parents, prediction and margin
-    rescaling are exact. Slack rescaling is then heuristic (with a warning and a certified gap) unless `oracle="milp"`.
+    rescaling are exact. Slack rescaling is then heuristic, with a warning and a certified gap, unless the option
+    `oracle` is "milp".
 
-    Where every example has exactly one path, set `labels="path"`. Training and prediction then look at all paths, and
-    at paths only. They are exact.
+    Where every example has exactly one path, set `labels="path"`: training and prediction then look at all paths and
+    nothing else, exactly.
 
-    `score` is the share of examples whose label set is right in all labels (scikit-learn's subset accuracy).
-    `widemargin.label_set_scorers` has example Jaccard, Hamming loss, micro, macro and example F1 for `scoring=`.
+    `score` is scikit-learn's subset accuracy; `widemargin.label_set_scorers` has other scores for `scoring=`.
 
     Parameters
     ----------
@@ -197,49 +173,22 @@ class HierarchicalSVC(LabelSetSVM):
     loss : {"nodes", "leaves"}, default="nodes"
         What is counted: wrong nodes, or wrong ends of paths (deepest nodes of a set; needs a forest).
     weights : array-like of shape (k,), default=None
-        Loss of each of them, `>= 0`. None: 1 each.
+        Loss of each wrong node or end, `>= 0`. None: 1 each.
     labels : {"sets", "path"}, default="sets"
-        "path": the label of an example is one path from a root to a node where a training label ends. A training row of
-        y that is empty or has two ends is refused; for forests.
+        "path", for forests: the label of an example is one path from a root to a node where a training label ends. A
+        training row of y that is empty or has two ends is refused.
     calibration : {"auto", "sigmoid", None}, default="auto"
-        "sigmoid": `fit` also makes `predict_proba`, the probabilities of the nodes, coherent with the hierarchy. They
-        rank nodes better than margins do where many are rare, and `predict` may go by them (see `decode` of
-        `solver_options`). Takes seconds for some thousand rows, which `time_budget` does not count, and the model keeps
-        training rows. "auto": "sigmoid" where `C="auto"` chose, so that both predictions can be compared, else None.
-    feature_map : {None, "nystroem", "fourier"}, default=None
-        Train on explicit features that approximate a kernel, at a cost linear in the rows. Which kernel, its `gamma`
-        and `n_components` are in `solver_options`; the RBF kernel by default.
-    C : float or "auto", default="auto"
-        Weight of the losses; the papers' regulariser is `1 / (C n)`. Slack rescaling wants another C than margin
-        rescaling, by factors of 3 to 30. "auto": chosen on rows held out, by example Jaccard or the `scoring` of
-        `solver_options`; 1 with fewer than 20 rows. `structural_search` looks more closely, and at both rescalings.
+        "sigmoid": as in `MultiLabelSVC`, coherent with the hierarchy; `predict` may go by these probabilities (see
+        `decode` of `solver_options`), and the model keeps training rows. "auto": "sigmoid" with `C="auto"`, which
+        compares the two predictions, else None.
+    feature_map, C, n_jobs
+        As in `MultiLabelSVC`.
     rescaling : {"auto", "slack", "margin"}, default="auto"
         "slack" asks all labels for the same margin, and weighs the violation by the loss; "margin" asks for a margin as
         large as the loss. "auto": slack where its search is exact, so margin where nodes have several parents, unless
         the option `oracle` is "milp".
-    solver : {"bcfw", "sgd", "cutting-plane", "one-slack"}, default="bcfw"
-        Block-coordinate Frank-Wolfe; the others, Pegasos steps and cutting planes with a slack per example or one in
-        all, exist for comparisons, and are in widemargin-papers.
-    tol : float, default=0.05
-        Relative duality gap at which to stop.
-    max_iter : int, default=1000
-        Most passes over the examples; cutting planes: rounds, of one pass each.
-    search : str or callable, default="auto"
-        How slack rescaling finds its label: "auto", the cheapest exact search, or by name as in `StructuralSVM`.
-    warm_start : bool, default=False
-        Go on from the dual point of the last `fit`, which is kept in `blocks_`. C, solver and tolerances may differ;
-        where examples, labels, losses or rescaling do, training starts afresh.
-    random_state : int, RandomState or None, default=None
-        Order of the examples.
-    time_budget : float, default=None
-        Seconds after which the model so far is kept, with a warning.
-    callbacks : sequence of callable, default=None
-        Each is called with a `Progress` after every pass; returning True stops the fit.
-    n_jobs : int, default=None
-        Threads of the certificate passes; changes no result. None: all that cores, `OMP_NUM_THREADS` and
-        threadpoolctl allow.
-    solver_options : StructuralOptions or dict, default=None
-        How it trains in detail: iterates, certificates, searches, interrupts and logging.
+    solver, tol, max_iter, search, warm_start, random_state, time_budget, callbacks, solver_options
+        As in `StructuralSVM`.
 
     Attributes
     ----------
@@ -257,13 +206,8 @@ class HierarchicalSVC(LabelSetSVM):
         The option `offset` at the time of `fit`, or what was chosen; of use where it is "auto".
     decode_ : str
         The option `decode` at the time of `fit`, or what was chosen.
-    primal_, dual_, gap_ : float
-        Upper bound of the objective at these weights, lower bound of its optimum, relative difference.
-    certified_ : bool
-        Whether `primal_` is proved; else it is relative to the labels that a local search found.
-    proved_primal_, proved_gap_ : float
-        The same upper bound and relative difference, but proved whatever was found: see `StructuralSVM`.
-    search_, status_, n_iter_, n_oracle_calls_, n_queries_, averaged_, history_ : see `StructuralSVM`
+    primal_, dual_, gap_, certified_, proved_primal_, proved_gap_, search_, status_
+        As in `StructuralSVM`, and so are `n_iter_`, `n_oracle_calls_`, `n_queries_`, `averaged_` and `history_`.
     model_ : HierarchyModel
         The model that was trained.
     blocks_ : Blocks

@@ -33,40 +33,17 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
     cost : array-like of shape (S, S), default=None
         `cost[i, j] >= 0` of predicting class j where class i is true, 0 on the diagonal; classes in sorted order. None:
         0/1.
-    feature_map : {None, "nystroem", "fourier"}, default=None
-        Train on explicit features that approximate a kernel, at a cost linear in the rows. Which kernel, its `gamma`
-        and `n_components` are in `solver_options`; the RBF kernel by default.
+    feature_map, n_jobs
+        As in `MultiLabelSVC`.
     C : float or "auto", default="auto"
-        Weight of the losses; the papers' regulariser is `1 / (C n)`. "auto": chosen on rows held out, by the share of
-        right classes, by the mean cost where there are costs, or by the `scoring` of `solver_options`; the rest of
-        `fit` is that of a fixed C. Rows of classes of fewer than 3 are never held out; 1.0 where without them there are
-        fewer than 20 rows, or one class.
+        Weight of the losses; the papers' regulariser is `1 / (C n)`. "auto": chosen on rows held out, by the `scoring`
+        of `solver_options`, or else by the mean cost (without `cost` the share of right classes). Rows of a class with
+        fewer than 3 are never held out; C is 1 if the others are fewer than 20 rows, or of one class.
     rescaling : {"slack", "margin"}, default="slack"
         "slack" asks all classes for the same margin, and weighs the violation by the cost; "margin" asks for a margin
         as large as the cost.
-    solver : {"bcfw", "sgd", "cutting-plane", "one-slack"}, default="bcfw"
-        Block-coordinate Frank-Wolfe; the others, Pegasos steps and cutting planes with a slack per example or one in
-        all, exist for comparisons, and are in widemargin-papers.
-    tol : float, default=0.05
-        Relative duality gap at which to stop.
-    max_iter : int, default=1000
-        Most passes over the examples; cutting planes: rounds, of one pass each.
-    search : str or callable, default="auto"
-        How slack rescaling finds its label: "auto", the cheapest exact search, or by name as in `StructuralSVM`.
-    warm_start : bool, default=False
-        Go on from the dual point of the last `fit`, which is kept in `blocks_`. C, solver and tolerances may differ;
-        where examples, labels, losses or rescaling do, training starts afresh.
-    random_state : int, RandomState or None, default=None
-        Order of the examples.
-    time_budget : float, default=None
-        Seconds after which the model so far is kept, with a warning.
-    callbacks : sequence of callable, default=None
-        Each is called with a `Progress` after every pass; returning True stops the fit.
-    n_jobs : int, default=None
-        Threads of the certificate passes; changes no result. None: all that cores, `OMP_NUM_THREADS` and
-        threadpoolctl allow.
-    solver_options : StructuralOptions or dict, default=None
-        How it trains in detail: iterates, certificates, searches, interrupts and logging.
+    solver, tol, max_iter, search, warm_start, random_state, time_budget, callbacks, solver_options
+        As in `StructuralSVM`.
 
     Attributes
     ----------
@@ -79,12 +56,8 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         Only with a feature map.
     intercept_ : ndarray of shape (S,)
     theta_ : ndarray of shape (0,)
-    primal_, dual_, gap_ : float
-        Upper bound of the objective at these weights, lower bound of its optimum, relative difference.
-    certified_ : bool
-        True.
-    proved_primal_, proved_gap_, search_, status_, n_iter_, n_oracle_calls_, n_queries_, averaged_, history_ :
-        see `StructuralSVM`
+    primal_, dual_, gap_, certified_, proved_primal_, proved_gap_, search_, status_
+        As in `StructuralSVM`, and so are `n_iter_`, `n_oracle_calls_`, `n_queries_`, `averaged_` and `history_`.
     model_ : MulticlassModel
         The model that was trained.
     blocks_ : Blocks

@@ -65,12 +65,12 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         ----------
         X : array-like or sparse matrix of shape (n, d)
         y : array-like or sparse matrix of shape (n, k), or sequence of n collections of str
-            0 or 1; column names are kept, where it has some. -1 or NaN: nobody has looked; such labels are left out of
-            the loss of their row, and count as off in its pairs (of a hierarchy: as on above what is on). Or the names
-            of each row's labels; `predict_names` returns such ones.
+            0 or 1; -1 or NaN: unknown. Unknown labels are left out of the loss of their row, and count as off in its
+            pairs (in a hierarchy: as on above a label that is on). Names of columns are kept. Or the names of each
+            row's labels, as `predict_names` returns them.
         sample_weight : array-like of shape (n,), default=None
-            Weights of the examples, `>= 0`: an example counts C times its weight. The choice of C trains with
-            them, but scores all rows alike.
+            Weights of the examples, `>= 0`: an example counts C times its weight. `C="auto"` trains with them, and
+            scores all rows alike.
 
         Returns
         -------
@@ -94,8 +94,8 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
             missing = np.zeros(Y.shape, dtype=bool) if given.missing is None else given.missing
             if missing.any() and Y[~missing].all():
                 raise DataError(
-                    "no label of y is 0: -1 and NaN say that nobody has looked, and all that were looked at are there. "
-                    "Give 0 for a label that is absent."
+                    "no label of y is 0: all known ones are 1, and -1 and NaN mean unknown. Give 0 for a label that is "
+                    "absent."
                 )
             check_lengths(X, Y)
         except Exception:  # as where rows are refused, an earlier fit stays as it is
@@ -114,7 +114,7 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
             marked, left_out = Y, None
         elif missing.any() and isinstance(model, PowersetModel):
             raise CapabilityError(
-                "powerset=True takes whole label sets, and nobody has looked at some labels of y: complete them by "
+                "powerset=True takes whole label sets, and some labels of y are unknown (-1 or NaN): complete them by "
                 "solver_options={'unknown': 'completed'}, or use powerset=False."
             )
         if self._options.decode == "seen" and missing.any(axis=1).all():
@@ -158,7 +158,7 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         return given.sets
 
     def predict(self, X: Features) -> Ints:
-        """The label set of largest score of every example, of those that the option `decode` allows.
+        """The label set of largest score of every example, among those that the option `decode` allows.
 
         Parameters
         ----------
@@ -172,7 +172,7 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         return self._decode(X)[0]
 
     def predict_names(self, X: Features) -> list[tuple[Any, ...]]:
-        """The same by names: for every example those of its labels, out of `classes_`.
+        """The predicted label sets as tuples of names out of `classes_`.
 
         Parameters
         ----------
@@ -181,7 +181,7 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         return [tuple(self.classes_[own == 1].tolist()) for own in self._decode(X)[0]]
 
     def score(self, X: Features, y: Features, sample_weight: ArrayLike | None = None) -> float:
-        """Share of the examples whose label set is right in all labels, of those that somebody has looked at.
+        """Share of the examples whose label set is right in all labels that are known.
 
         Parameters
         ----------
@@ -232,8 +232,8 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         Raises
         ------
         CapabilityError
-            If `decode` became "seen" after `fit`, which keeps the label sets only where it is asked to; or is
-            "expected", which does not go by scores.
+            If `decode` is "expected", which does not go by scores, or was set to "seen" after a `fit` without it, which
+            kept no label sets.
         """
         if self._decoding() == "expected":
             raise CapabilityError("decode='expected' looks for no largest score: use predict, or another decode.")
@@ -274,7 +274,7 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         return sets, u
 
     def decision_function(self, X: Features) -> Floats:
-        """How much every label is wanted: the best score with it on, minus the best score with it off.
+        """For every label the best score with it on, minus the best score with it off.
 
         Parameters
         ----------
@@ -283,8 +283,8 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         Returns
         -------
         ndarray of shape (n, k)
-            Positive where `predict` has the label, up to ties. Where the argmax is local search, the other labels are
-            kept as predicted.
+            Positive where `predict` has the label, up to ties. Where the argmax is local search, the other labels stay
+            as predicted.
         """
         u = self._potentials(X)
         return self.model_.max_marginals(u, self.theta_)
@@ -293,8 +293,8 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
     def predict_proba(self, X: Features) -> Floats:
         """Calibrated probability of every label; of a hierarchy, no node has a larger one than its parents.
 
-        They are of least squares in the features of a Gaussian kernel, whatever the model's own features, and of a
-        sigmoid for each label, fitted on the scores that training rows have from all the others.
+        They come from least squares in the features of a Gaussian kernel, whatever the model's own features, and from a
+        sigmoid for each label, fitted on scores that training rows got from models without them.
 
         Parameters
         ----------
@@ -366,7 +366,7 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         X = checked_rows(self, X, reset=False)
         given = self._truth(y, X.shape[0])
         if given.missing is not None:
-            raise DataError("nobody has looked at some labels of y, and margins are those of whole label sets.")
+            raise DataError("some labels of y are unknown (-1 or NaN), and margins are those of whole label sets.")
         u = self._scores(X)
         return self._margins((None, labels, u[i : i + 1]) for i, labels in enumerate(given.sets))
 

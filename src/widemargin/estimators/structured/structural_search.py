@@ -80,8 +80,7 @@ class StructuralSearch:
     best_estimator : estimator
         The model with these parameters; fitted on all rows where `refit` asked for it.
     best_score : float
-        Its cross-validated score, the first of two. The largest of many is too good: measure the model on rows of its
-        own.
+        Its cross-validated score, the first of two; too good, as the largest of many: measure the model on new rows.
     cells : tuple of StructuralCell
         In the order of measurement.
     status : str
@@ -112,7 +111,7 @@ class StructuralSearch:
 def structural_path(model: Model, X: Examples, y: Examples, *, Cs: Sequence[float]) -> Iterator[Model]:
     """Train a structural SVM for several C, in increasing order, each from the dual point of the last one.
 
-    Use it if you want the models on the way: it does not reach the last one faster. With as many passes in all,
+    Use it if you want the models on the way. It does not reach the last one faster: with as many passes in all,
     training for the largest C alone ended at a smaller gap on label hierarchies (7% against 9% on ImCLEF07A, 30%
     against 80% on Diatoms, slack rescaling; `benchmarks/README.md`).
 
@@ -215,23 +214,21 @@ def structural_search(
         Offsets of `MultiLabelSVC` or `HierarchicalSVC` to try on every trained model. A cell takes the one nearest to 0
         that scores within a standard error of the best; with two scores every offset has a cell of its own.
     scoring : str, callable or pair of these, optional
-        As in scikit-learn, or a name of `label_set_scorers`: "jaccard", "hamming", "micro_f1", "macro_f1",
-        "example_f1". None: the model's own `score`. Of a pair, such as `("jaccard", "hamming")`, the second chooses
-        among the cells that the first cannot tell from its best one: those within a standard error of it.
+        As in scikit-learn, or a name of `label_set_scorers`, such as "jaccard". None: the model's own `score`. Of a
+        pair, such as `("jaccard", "hamming")`, the second chooses among the cells that the first cannot tell from its
+        best one: those within a standard error of it.
     cv : int, splitter or iterable, default=3
         Number of folds, shuffled; or what scikit-learn's `check_cv` takes.
     patience : int, default=2
-        A path ends after that many C without a better score, two at least where no score was better than the first:
-        large C take the longest, and overfit.
+        A path ends after so many C without a better score (at least two if none was better than the first), because
+        large C take longest, and overfit.
     time_budget : float, optional
         Seconds after which the best cell so far is taken.
     callbacks : sequence of callable, optional
         Called with a `Progress` after each cell: `objective` is its score, `gap` the largest so far; returning True
         ends the search.
-    on_interrupt : {"raise", "return"}, default="raise"
-        After Ctrl-C: raise it again, or return what is known by then.
-    verbose : int, default=0
-        1 logs every cell to the logger "widemargin", and shows a bar where stderr is a terminal.
+    on_interrupt, verbose
+        As in `kernel_search`.
     workers : int or distributed.Client, optional
         Folds are trained side by side: by so many processes, or on a Dask cluster; None: as `joblib.parallel_config`
         says. Scores are the same.

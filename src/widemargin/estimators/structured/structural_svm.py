@@ -54,9 +54,8 @@ class StructuralSVM(StructuralEstimator):
     max_iter : int, default=1000
         Most passes over the examples; cutting planes: rounds, of one pass each.
     debug : bool, default=False
-        Compare every answer of the oracle with the model's own features and loss, with its `smallest_loss` and
-        `largest_loss`, and with labels that may not be better: y_i, the decoded label, the answers before and, where
-        the model has `contains(x, y)`, labels of other examples. For a model under development.
+        For a model under development: compare every answer of the oracle with the model's features and loss, and with
+        labels that may not be better (`docs/structured.md`).
     warm_start : bool, default=False
         Go on from the dual point of the last `fit`, which is kept in `blocks_`. C, solver and tolerances may differ;
         where examples, labels, losses or rescaling do, training starts afresh.
@@ -81,10 +80,10 @@ class StructuralSVM(StructuralEstimator):
     primal_, dual_, gap_ : float
         Upper bound of the objective at these weights, lower bound of its optimum, relative difference.
     certified_ : bool
-        Whether the oracle's answers are exact, so that `primal_` is proved; else it is relative to what it found.
+        Whether the oracle's answers are exact, so that `primal_` is proved; else it counts only labels that were found.
     proved_primal_, proved_gap_ : float
-        The same upper bound and relative difference, but always proved: where `certified_` is False, by a relaxation
-        that the oracle offers (roof duality for pairs of labels), or else infinite and 1.
+        Upper bound and relative difference that are always proved: where `certified_` is False, by a relaxation that
+        the oracle offers (roof duality for pairs of labels); infinite and 1 if it offers none.
     search_ : str
         The name of the search used; "margin" for margin rescaling.
     status_ : str
@@ -142,8 +141,8 @@ class StructuralSVM(StructuralEstimator):
         CapabilityError
             If the oracle cannot answer what the search asks.
         OracleError
-            If an answer of the oracle contradicts the model. The oracles of a model of your own are compared with it on
-            eight examples, at random weights and at those of the result; `debug=True` compares every answer.
+            If an answer of the oracle contradicts the model. Without `debug=True`, eight examples are checked, at
+            random weights and at those of the result.
         """
         model = copy.deepcopy(self.model)
         self._train(

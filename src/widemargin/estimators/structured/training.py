@@ -54,8 +54,8 @@ class StructuralOptions(SolverOptions):
     Parameters
     ----------
     average : bool, default=True
-        For "bcfw" and "sgd": evaluate the averaged iterate too, and keep the better one. It is nearly always the better
-        one at first, and costs a pass at every certificate.
+        For "bcfw" and "sgd": evaluate the averaged iterate too, and keep the better one. The averaged one is nearly
+        always better at first, and costs a pass at every certificate.
     check_every : int, default=None
         Passes between certificates of "bcfw" and "sgd", which cost one or two passes each. None: rarely.
     oracle_batch : int, default=None
@@ -63,34 +63,34 @@ class StructuralOptions(SolverOptions):
         parallel, on the workers of the active Dask client, else in `n_jobs` threads. A larger batch needs more passes;
         the model depends on it, not on the workers.
     search_tol : float, default=1e-9
-        Relative error of a search; that of an oracle by linear programming is 1e-6 at least. Larger asks fewer
-        questions and adds its size to the gap.
+        Relative error of a search; at least 1e-6 for oracles by linear programming. Larger asks fewer questions, and
+        the gap grows by as much.
     search_ratio : float, default=1.0
-        A search may stop at this share of its upper bound; the paper uses 0.999, which saves questions and leaves the
-        rest in the gap.
+        A search may stop at this share of its upper bound. The paper uses 0.999, which saves questions; the rest stays
+        in the gap.
     max_queries : int, default=1000
         Most questions of a search: a guard, as exact searches ask about ten.
     oracle : {"auto", "enumeration", "greedy", "tree", "roof", "lp", "milp"}, default="auto"
         How `MultiLabelSVC` finds label sets in training. "auto": exactly where that is cheap (forests; up to 18
-        labels), else by "greedy" local search. "roof" trains on the relaxation of the problem, by maximum flow: labels
-        may be fractions then, so that `primal_` is an upper bound for the label sets too, and `dual_` and `gap_` are
-        those of the relaxed problem; slower, and mostly not better. "lp" is the same by linear programming, and "milp"
-        exact by integer programming; both are slow. `HierarchicalSVC` has "auto", and "milp": slack rescaling is then
-        exact where nodes have several parents, too.
+        labels), else by "greedy" local search. "roof" trains on a relaxation, by maximum flow, in which labels may be
+        fractions: `primal_` is an upper bound for label sets too, `dual_` and `gap_` are those of the relaxed problem;
+        slower, and mostly not better. "lp" is the same by linear programming, "milp" exact by integer programming; both
+        are slow. `HierarchicalSVC` takes "auto" or "milp", with which slack rescaling is exact also where nodes have
+        several parents.
     restarts : int, default=1
         Random starts of the local search of `MultiLabelSVC` after the first. More find better labels and take longer.
         Predictions make 10 more.
     offset : float or "auto", default="auto"
-        Added to the score of every label when `MultiLabelSVC` and `HierarchicalSVC` predict, so that more labels are
-        predicted (fewer, if negative): training with Hamming losses predicts too few labels for the best Jaccard and
-        F1. "auto": chosen together with C; 0 where C is a number.
+        Added to the score of every label when `MultiLabelSVC` and `HierarchicalSVC` predict: above 0 more labels are
+        predicted, because training with Hamming losses predicts too few for the best Jaccard and F1. "auto": chosen
+        together with C; 0 where C is a number.
     separator : str, default="/"
         Between the parts of a path, where the hierarchy of `HierarchicalSVC` is given by paths.
     fit_intercept : bool, default=True
-        Give the rows of ready-made models a last column of ones; its weights are regularised like the others, so a
-        number for C needs features of mean 0 and ordinary size. Where C is chosen, the mean of dense rows is subtracted
-        first. Columns are then all divided by one unit, or each by its own (its standard deviation; for sparse rows its
-        largest value), whichever scores better.
+        Give the rows of ready-made models a last column of ones. Its weights are regularised like the others, so with a
+        number for C features should have mean 0 and ordinary size. With `C="auto"` the mean of dense rows is
+        subtracted, and columns are divided all by one unit or each by its own (its standard deviation; for sparse rows
+        its largest value), whichever scores better.
     kernel : {"rbf", "linear", "poly", "laplacian", "sigmoid"}, default="rbf"
         What the `feature_map` of a ready-made model approximates; without a map it is not used.
     gamma : {"scale", "auto"}, float or None, default="scale"
@@ -101,21 +101,19 @@ class StructuralOptions(SolverOptions):
     coef0 : float, default=0.0
         Of the kernels "poly" and "sigmoid".
     n_components : int, default=500
-        Features of the map. Raising it brings the model closer to the kernel's, at a cost linear in it; with as many as
-        there are rows, "nystroem" is the kernel itself.
+        Features of the map. More come closer to the kernel, at a linear cost; with as many as there are rows,
+        "nystroem" is the kernel itself.
     decode : {"auto", "best", "nonempty", "seen", "expected"}, default="auto"
-        Which label sets `predict` of `MultiLabelSVC` and `HierarchicalSVC` chooses from: all; all but the empty one,
-        for data in which every example has a label; or those of the training examples, which are then kept in
-        `label_sets_`. "expected" goes by `predict_proba` instead of the score: of the sets, or paths where
-        `labels="path"`, the one of largest expected Jaccard index, as if labels were independent; needs `calibration`.
-        "auto" is "expected" where there is a `calibration` and its sets have a larger Jaccard index, on training rows
-        left out, than those that `C="auto"` chose by; else "best". Training and `decision_function` look at all sets
-        whatever it is.
+        Which label set `predict` of `MultiLabelSVC` and `HierarchicalSVC` chooses. By score: the best of all ("best"),
+        of all but the empty one ("nonempty"), or of those of the training examples ("seen"; kept in `label_sets_`).
+        "expected": the set (or path, with `labels="path"`) of largest expected Jaccard index by `predict_proba`, as if
+        labels were independent; needs `calibration`. "auto": "expected" where there is a `calibration` and this had the
+        larger Jaccard index on training rows left out when `C="auto"` chose; else "best". Training and
+        `decision_function` look at all sets.
     unknown : {"left out", "completed"}, default="left out"
-        What becomes of unknown labels or states. "left out": `MultiLabelSVC` and `HierarchicalSVC` leave them out of
-        the loss, `ChainSVC` cuts sequences there. "completed": a first model trained in this way fills in what they are
-        likely to be, given those that are known, and a second one is trained on all of them; each has the whole
-        `time_budget`.
+        What becomes of unknown labels or states. "left out": they are not in the loss, and `ChainSVC` cuts sequences
+        there. "completed": a first model, trained in this way, fills in what they are likely to be, given those that
+        are known, and a second one is trained on all; each has the whole `time_budget`.
     scoring : str or callable, default=None
         What `C="auto"` chooses by: a scorer of scikit-learn's or a name of `label_set_scorers`. None: example Jaccard
         for label sets, the share of right steps for sequences, the share of right classes or their mean cost.

@@ -92,19 +92,19 @@ def goal_scorer(
     """A scorer for `GridSearchCV`, `cross_val_score` and the like: feasibility first, then the objective.
 
     If the 0/1 predictions meet every constraint on the scored rows, the score is minus the objective. If not, it is
-    minus the largest objective that any predictions can have there, minus the largest violation. So a model that misses
-    the goal scores below every model that meets it, and of two models that miss it the nearer one scores higher.
+    minus the largest objective that any predictions can have there, minus the largest violation. So a model that meets
+    the goal always scores higher than one that misses it, and a small violation higher than a large one.
 
     Parameters
     ----------
     goal : Goal or str, default=None
         What is promised. It stays the same while a search varies the bounds to which its candidates are trained.
     tolerance : float, default=0.0
-        In standard errors: a constraint counts as met down to a slack of minus so many of them. Half of all good models
-        miss on other rows a bound that training meets exactly; 1 forgives that noise. Negative values ask for a margin
-        instead.
+        In standard errors: a constraint counts as met if its slack is at least minus so many of them. A bound that
+        training meets exactly is missed on other rows about half of the time; 1 forgives that noise. Negative values
+        ask for room.
     external : dict of str to External, default=None
-        Data sets beside the scored rows that the goal names; never sliced.
+        Data sets of the goal beside the scored rows; never sliced.
     baselines : dict of str to fitted classifier, default=None
         Models that `churn`, `win_rate`, ... may name; a column of the populations of that name comes first.
     pos_label : label, default=None
@@ -120,8 +120,8 @@ def goal_scorer(
 
     Notes
     -----
-    Searches average scores over folds. A candidate that misses the goal in one fold of many may then still win; with
-    `tolerance=1` that is rarer, and `RateConstrainedClassifierCV` decides by the mean slacks of all folds.
+    Searches average scores over folds, so a candidate that misses the goal in one fold of many may still win. With
+    `tolerance=1` this is rarer.
 
     Populations reach a scorer as columns of a data frame X, or by metadata routing (see the examples).
 

@@ -57,14 +57,14 @@ ORDERING = 0.3
 class GoalThresholdClassifier(ThresholdedModel):
     """Any scorer, with the threshold (or one per population) that meets a goal at the best objective.
 
-    With more than two classes there is an offset for each class. It is added to the score before the largest one wins.
+    With more than two classes each has an offset, which is added to its score before the largest score wins.
 
     Rates are step functions of the threshold, so every different threshold is tried on validation rows. Among those
     that meet all constraints, the one of best objective is taken. If there is none, the goal is refused. This is the
     bias-shifting of Goh et al. (2016, Section 5) for any scorer and any number of constraints.
 
-    With `per_population` every population has a threshold of its own. With `randomize=True` a threshold is drawn from a
-    few for each row. Both are solved to optimality as well (see Notes).
+    Thresholds for each population (`per_population`), and thresholds drawn at random (`randomize=True`), are optimal as
+    well, or their gap is stated (see Notes).
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class GoalThresholdClassifier(ThresholdedModel):
         What to minimise and what must hold, as an object or in the text language. None: the error rate, unconstrained.
     confidence : float in [0.5, 1), default=None
         None: constraints are met by estimate on the validation rows. Else a threshold is taken only if all constraints
-        hold on *new* rows with this confidence, simultaneously and though it was chosen among many (see Notes).
+        together are proved for *new* rows at this confidence (see Notes); if none is, the goal is refused.
     per_population : str, int or list of Population, default=None
         None: one threshold. A column (of `populations`, or of a data frame X): one for each of its values. Populations:
         one for each; together they must hold every row once, by conditions on columns alone. `fit` and `predict` refuse
@@ -86,23 +86,23 @@ class GoalThresholdClassifier(ThresholdedModel):
         threshold of a row is `P(population | x) @ threshold_` (see Notes). Without `confidence`, `randomize`,
         `abstain`.
     randomize : bool, default=False
-        Draw the threshold for each row from a few with fixed probabilities. The optimum over all such mixtures is at
-        least as good as that of fixed thresholds, and meets goals that they cannot. Constraints then hold for the
-        expected rates of `predict_randomized`, not for those of `predict`.
+        Draw the threshold for each row from a few with fixed probabilities. The best mixture is at least as good as the
+        best fixed thresholds, and meets goals that these cannot. Constraints then hold for the expected rates of
+        `predict_randomized`, not for those of `predict`.
     abstain : label, default=None
-        None: every row is decided. Else `predict` may answer this label, which is no class, such as "unsure" or -1: the
-        decisions are those of the estimator, and a row is left undecided where its score lies between two thresholds on
-        either side of the estimator's own (two for each population). Rates then count decisions; a goal may be
-        `minimize abstention_rate()` subject to `selective_error() <= 0.02`. Not with `randomize`.
+        None: every row is decided. Else `predict` answers this label (no class, such as "unsure" or -1) where a row's
+        score lies between two thresholds on either side of the estimator's own (two for each population); all other
+        rows keep the estimator's decision. Rates then count decisions; a goal may be `minimize abstention_rate()`
+        subject to `selective_error() <= 0.02`. Not with `randomize`.
     cv : "auto", None, "prefit", int, splitter or iterable of (train, test), default="auto"
-        None: fit on one part of the rows and choose the threshold on the other. "prefit": `estimator` is fitted, and
-        all rows given to `fit` are validation rows (`clone`, and so cross-validation around it, forgets the fit unless
-        it is wrapped in `sklearn.frozen.FrozenEstimator`). Folds: the threshold is chosen on cross-validated scores of
-        all rows, and the estimator is then fitted on all of them; no confidence can be claimed for that. For a model
-        with so few different scores that thresholds of the folds do not carry over (a small tree), the threshold is
-        chosen on its own scores of all rows, unless it knows these rows by heart. "auto": five folds (or as many as the
-        smaller class has rows) for up to 10,000 rows, of which a part would be too few to choose on, and None for more
-        rows or with a confidence.
+        None: fit on one part of the rows and choose the threshold on the other. "prefit": `estimator` is fitted
+        already, and all rows given to `fit` are validation rows (a clone, as in cross-validation, forgets the fit,
+        unless `estimator` is wrapped in `sklearn.frozen.FrozenEstimator`). Folds: the threshold is chosen on
+        cross-validated scores of all rows, and the estimator is then fitted on all of them; no confidence can be
+        claimed for that. A model with few different scores (a small tree), to which thresholds of the folds do not
+        carry over, gets the threshold that suits its own scores of all rows, unless it knows these rows by heart.
+        "auto": five folds (or as many as the smaller class has rows) for up to 10,000 rows, and None for more rows or
+        with a confidence.
     validation_fraction : float in (0, 1), default=0.2
         Share of the rows held out without folds; stratified by label, except with a confidence, where the proof needs
         a draw that does not look at the labels.
@@ -133,15 +133,15 @@ class GoalThresholdClassifier(ThresholdedModel):
     group_estimator_ : classifier
         With `group_estimator`: fitted to the numbers of the groups.
     known_groups_objective_ : float
-        With `group_estimator`: objective of the best thresholds for each population on the same rows if all populations
-        were known at prediction, to be compared with `goal_report_.objective`; NaN where they are unknown for some rows
-        or the goal names external rows, or no such thresholds meet it.
+        With `group_estimator`: the objective on the same rows if all populations were known at prediction; compare it
+        with `goal_report_.objective` to see what guessing them costs. NaN where the population of some row is unknown,
+        the goal names external rows, or no thresholds for known populations meet it.
     mixture_thresholds_, mixture_weights_ : ndarray of shape (n_groups, s) or None
         With `randomize=True`: thresholds of each group (one row without `per_population`) and their probabilities.
     optimality_gap_ : float
-        Upper bound on how far the objective is from the best that such thresholds reach on the validation rows. 0, up
+        Upper bound on how far the objective is from the best that such thresholds reach on the validation rows: 0, up
         to rounding, unless a search over several populations or classes was cut short; NaN where the goal is not met,
-        and with a confidence, which asks for more than these rows.
+        and with a confidence.
     classes_ : ndarray of shape (K,)
     positive_class_ : label or None
         None where there are more than two classes.
@@ -164,34 +164,26 @@ class GoalThresholdClassifier(ThresholdedModel):
 
     Notes
     -----
-    **What a confidence means.** Let the validation rows (and the rows of every external data set that the goal uses) be
-    independent draws from their distribution, let none of them have served to fit or choose the estimator, a baseline
-    model or the goal, and let them be unweighted. Then, with probability >= `confidence` over their draw, the fitted
-    rule meets every constraint in that distribution, or `fit` has refused. Other rows put some candidates in an order,
-    the safest first: without "prefit" the training rows, by scores of five folds, with "prefit" 30% of the rows given,
-    and 30% of each external data set. The candidates are tested in this order at the full level up to the first failure
-    (fixed-sequence testing), each constraint by a test that is exact for every number of rows (binomial; unconditional
-    for two groups; limits of Clopper and Pearson for the rest), and of those that pass all tests the one of best
-    objective is taken. One threshold under floors and ceilings on single rates needs neither order nor split: all
-    thresholds are proved at once. Thresholds by population whose constraints are all about shares of these populations
-    have ranks, which the other rows choose and whose shares obey Beta distributions. A constant classifier counts as
-    proved where its definition settles the goal.
-    Populations absent from the rows and constraints dropped for lack of rows are not covered, nor are rows that
-    `predict` refuses. Constraints on numbers of rows cannot be guaranteed.
+    **What a confidence means.** Assume that the validation rows (and the rows of every external data set that the goal
+    uses) are independent, unweighted draws from their distribution, and that none of them has served to fit or choose
+    the estimator, a baseline model or the goal. Then, with probability >= `confidence` over their draw, the fitted rule
+    meets every constraint in that distribution, or `fit` has refused. Populations absent from the rows, constraints
+    dropped for lack of rows, and rows that `predict` refuses are not covered. Constraints on numbers of rows cannot be
+    guaranteed. With "prefit", 30% of the rows given, and of each external data set, put the candidates in the order in
+    which the others test them. `docs/thresholds.md` says how candidates are proved, and why choosing among them does
+    not spoil the proof.
 
     **How the optimum is found.** For one threshold, all are tried. For mixtures, a linear programme is solved by column
     generation; its vertices draw from at most one threshold more in all than there are binding constraints (two in one
-    population where one binds). For one threshold in each population, or two around the estimator's own: branch and
-    bound over thresholds and over common values of the rates that are compared, with prices on constraints about
-    several populations at once; exact, or to a stated gap. For offsets of several classes: branch and bound over their
-    differences, exact for three classes and tens of thousands of rows; with more classes a bound by pairs of classes at
-    prices of the constraints states a gap. Offsets cannot be combined with `randomize` or `abstain`.
+    population where one binds). One threshold in each population, or two around the estimator's own, are found by
+    branch and bound over thresholds and over common values of the rates that are compared, exactly or to a stated gap.
+    Offsets of several classes are found by branch and bound over their differences: exactly for three classes and tens
+    of thousands of rows, else to a stated gap. Offsets cannot be combined with `randomize` or `abstain`.
 
-    **Groups unknown at prediction.** The best classifier that may not see the group shifts its threshold by prices
-    times the probabilities of the groups [1]_, so with `group_estimator` a row has the mean of the populations'
-    thresholds, weighted by its probabilities, on the probability of the class where the estimator gives one. A local
-    search chooses the thresholds by 0/1 rates; a single one, and those for known populations, are candidates too. The
-    less the features tell of the population, the more the goal costs: compare `known_groups_objective_`.
+    **Groups unknown at prediction.** With `group_estimator` the threshold of a row is the mean of the populations'
+    thresholds, weighted by the row's probabilities; the best classifier that may not see the group has this form [1]_.
+    This threshold is compared with the probability of the class, if the estimator gives one. A local search chooses the
+    thresholds by 0/1 rates; a single threshold, and those for known populations, are candidates too.
 
     Nothing is claimed about the objective on new rows. There is no `predict_proba`, because that of `estimator` does
     not know the threshold.
@@ -245,11 +237,8 @@ class GoalThresholdClassifier(ThresholdedModel):
             Two classes or more.
         sample_weight : array-like of shape (n,), default=None
             Weights >= 0, for the rates, and for the estimator where it takes them, also in a pipeline.
-        populations : table with n rows, default=None
-            The columns that the goal's populations and baselines name; the estimator never sees it. Columns not found
-            there are looked up in X where it is a data frame.
-        external : dict of str to External, default=None
-            Rows beside these that the goal names by `Population.external(name)`.
+        populations, external
+            As in `RateConstrainedClassifier.fit`.
 
         Returns
         -------
@@ -555,8 +544,8 @@ class GoalThresholdClassifier(ThresholdedModel):
     def predict(self, X: Any, populations: Any = None) -> npt.NDArray[Any]:
         """Predicted labels, shape (n,), of objects where `abstain` is of another type than the classes.
 
-        With `randomize=True`: the class that `predict_randomized` names more often, whose rates are not those that the
-        goal was enforced on.
+        With `randomize=True`: the class that `predict_randomized` names more often; the goal is not enforced on its
+        rates.
 
         Parameters
         ----------

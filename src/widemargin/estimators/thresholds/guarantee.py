@@ -363,10 +363,9 @@ class Provable(BinaryGoalMixin):
     ) -> GoalReport:
         """Prove on fresh rows that the fitted classifier meets its goal in the distribution that they come from.
 
-        `fit` chooses, `prove` looks at rows that nothing was chosen on, `predict` decides. One classifier is tested, so
-        nothing is paid for a choice: each constraint has an exact test at the full level, and the goal is proved where
-        all tests reject (`fit` with a `confidence` does the same for several candidates, on rows it holds out). Where
-        the goal is about random predictions, decisions are drawn for these rows once, and their rates are tested.
+        One classifier is tested, so nothing is paid for a choice: each constraint has an exact test at the full level,
+        and the goal is proved if all tests reject. (`fit` with a `confidence` proves one of several candidates, on rows
+        it holds out.) If predictions are random, decisions are drawn once for these rows, and their rates are tested.
 
         Parameters
         ----------

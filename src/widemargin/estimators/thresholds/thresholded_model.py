@@ -274,8 +274,8 @@ class ThresholdedModel(Provable, ClassifierMixin, MetaEstimatorMixin, BaseEstima
     def predict(self, X: Any, populations: Any = None) -> npt.NDArray[Any]:
         """Predicted labels, shape (n,); `populations` as in `decision_function`.
 
-        With `randomize=True`: the class that `predict_randomized` names more often, whose rates are not those that the
-        goal was enforced on.
+        With `randomize=True`: the class that `predict_randomized` names more often; the goal is not enforced on its
+        rates.
         """
         scores = self.decision_function(X, populations)
         if self._several():
@@ -290,7 +290,7 @@ class ThresholdedModel(Provable, ClassifierMixin, MetaEstimatorMixin, BaseEstima
     def randomized_proba(self, X: Any, populations: Any = None) -> Floats:
         """Probabilities with which `predict_randomized` names each class, shape (n, 2), columns as `classes_`.
 
-        A rule of decision, a step function of the score; not an estimate of the class probability.
+        They are a rule of decision, a step function of the score; they do not estimate the probability of the class.
         """
         scores, group = self._scores_and_groups(X, populations)
         above = self._direction() * (scores[:, None] - self.mixture_thresholds_[group]) > 0.0

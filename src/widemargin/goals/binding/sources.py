@@ -52,9 +52,9 @@ class View(NamedTuple):
     """What a rate looks for in rows of several classes.
 
     `recall(of="cat")` looks for cats everywhere, `error_rate()` for the row's own class, `churn("old")` for what the
-    baseline said. What is looked for is the positive class of a *view* of the rows, whose labels, baselines and
-    decisions are those of two classes, so that cells, rates, coefficients and intervals are those of two classes as
-    well. Views of one source are the same rows, and a classifier makes one decision for each of them.
+    baseline said. What is looked for is the positive class of a *view* of the rows, in which labels, baselines and
+    decisions, and so cells, rates, coefficients and intervals, are those of two classes. Views of one source are the
+    same rows, and a classifier makes one decision for each of them.
 
     Attributes
     ----------

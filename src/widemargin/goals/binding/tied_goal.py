@@ -1,4 +1,4 @@
-"""What tying a goal to data gives: coefficients, bounds, scales (spec 1, section 2), and measures of predictions."""
+"""What tying a goal to data gives: coefficients, bounds, scales, and measures of predictions."""
 
 import dataclasses
 from collections.abc import Hashable, Sequence
@@ -156,9 +156,9 @@ FEW_OF_MANY = 0.0002
 class DefinedRatios(NamedTuple):
     """A bound for each denominator that can be zero: `-denominator <= -least`, beside the constraints of the user.
 
-    The cleared form of a ratio holds where its denominator is zero, and the ratio is undefined there, which is not met.
-    So whoever trains asks for half a row of the smallest weight in every denominator, too, and of many rows for 1 in
-    5,000. Who measures asks nothing.
+    The cleared form of a ratio holds where its denominator is zero, although the ratio is undefined there and so not
+    met. Training therefore also asks for half a row of the smallest weight in every denominator, or of many rows for 1
+    in 5,000. Measuring asks nothing.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Bundles: one line for many constraints, one per pair of values of a column (spec 1, section 1).
+"""Bundles: one line for many constraints, one per pair of values of a column.
 
 Which values there are is known only when the goal meets data, so a bundle stays whole until then and is expanded by
 the binder. The constraints of a bundle with `ratio=k` are `rate(a) >= k rate(b)` for all ordered pairs (a, b) of
@@ -129,7 +129,7 @@ class Bundle(Ruled):
 
     @property
     def head(self) -> str:
-        """What the labels of its constraints begin with, before a comma or a colon."""
+        """What the labels of its constraints begin with."""
         of = "" if self.of is None else f", of={literal_text(self.of)}"
         return _short(self.label or f"{self.kind}({column_text(self.column)}{of})", 60)
 
@@ -336,8 +336,8 @@ def demographic_parity() -> None:
     on_small : {"error", "drop"}, optional
         Rule for tiny groups, as in `Constraint.with_options`.
     overall : bool, default=False
-        Compare each value with all these rows together, in both directions: that makes two constraints for each value,
-        where there are too many pairs of values. Two values may then differ by twice the difference.
+        Compare each value with all these rows together, in both directions: two constraints for each value, for columns
+        with too many pairs of values. Two values may then differ by twice the difference.
     of : label, optional
         The class that is meant, for targets of several classes; default: the positive one of two.
 

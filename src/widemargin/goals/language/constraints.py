@@ -254,8 +254,8 @@ class ClearedConstraint(NamedTuple):
         The ratio that was cleared. `ratio sense ratio_bound` was multiplied by its denominator (>= 0).
     ratio_bound : float or None
     denominator : Linear or None
-        What must not be zero: that of the ratio; of `rate(a) >= k * rate(b)`, where only positive decisions count, the
-        rate of b. A model that selects nobody keeps no 80% rule.
+        What must not be zero: the denominator of the ratio; in `rate(a) >= k * rate(b)`, where only positive decisions
+        count, the rate of b, so a model that selects nobody breaks the 80% rule.
     """
 
     form: Linear
@@ -411,7 +411,7 @@ class Constraint(Ruled):
     def level(self) -> float:
         """The constant of a side that is one; where both sides are one rate times a factor, the factor that is not 1.
 
-        That is the right-hand one where both are 1.
+        If both factors are 1, the right-hand one.
 
         Raises
         ------

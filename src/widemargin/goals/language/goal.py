@@ -39,7 +39,7 @@ class Goal(Keyed):
     on_small : {"error", "drop"}, default="error"
         What to do with a constraint where there are fewer: refuse the goal, or drop the constraint with a warning.
     watched : iterable of Population, default=()
-        Groups of the main rows that reports show beside those of the constraints; training does not look at them.
+        Groups of the main rows that reports show beside those of the constraints; training ignores them.
 
     Attributes
     ----------
@@ -130,8 +130,8 @@ class Goal(Keyed):
 
         Nothing is ever evaluated. Statements: `name = population(predicate)`, `name = external()`, `minimize
         expression` (default: `error_rate()`), `subject to label: constraint`, `min_rows = 30`, `on_small = "drop"`.
-        Populations that no rate uses are watched: reports show them. Unused ones that are defined by labels or
-        baselines, or on external data sets, are dropped.
+        Populations that no rate uses are watched: reports show them; those defined by labels or baselines, or on
+        external data sets, are dropped.
 
         Parameters
         ----------
@@ -191,7 +191,7 @@ class Goal(Keyed):
 
     @property
     def needs_positive_class(self) -> bool:
-        """Whether it speaks of the positive class without a name, so that somebody must say which of two it is."""
+        """Whether it speaks of the positive class without naming it, so that `pos_label` has to."""
         rates = [rate.of is None and rate.definition.names_class for rate in self._rates]
         bundles = [entry.of is None for entry in self.constraints if isinstance(entry, Bundle)]
         leaves = [leaf for population in self._populations for leaf in population.leaves]

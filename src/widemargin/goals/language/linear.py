@@ -1,6 +1,6 @@
 """The normal form of expressions: linear combinations of rates (and, in constraints, of one ratio), with their range.
 
-`METRICS` is the registry of linear rates: data, not code (spec 1, section 1; the paper's Tables 2 and 4). `Rate` and
+`METRICS` is the registry of linear rates: data, not code (Goh et al. 2016, Tables 2 and 4). `Rate` and
 `Ratio` are the atoms, `Linear` the sum. All are frozen, hashable, compared by structure, and hold no data.
 
 Terms on one population have an exact range: its rows fall into cells (label, own prediction, what each baseline says),
@@ -282,8 +282,8 @@ class Rate:
     baseline : str or None
         The baseline model it compares with, where the metric needs one.
     labelled : bool
-        Whether only rows whose label is known count, though the metric could do without. A `Ratio` sets it, so that its
-        two sides are over the same rows; texts do not show it.
+        Whether only rows of known label count although the metric needs no labels. A `Ratio` sets it, so that both of
+        its sides are over the same rows; texts do not show it.
     of : label or None
         The class that counts as positive, in labels and predictions; None: that of the data, or none is needed.
     actual : label or None

@@ -61,7 +61,7 @@ class Population(Immutable):
     def external(cls, source: str, where: Predicate | Column | None = None, *, name: str | None = None) -> "Population":
         """Rows of the external data set `source`, which are not among the training rows.
 
-        Without `where` the population is called like the data set; with it, it has no name unless `name` gives one.
+        Without `where` and `name` the population is called like the data set.
         """
         name = source if name is None and where is None else name
         return cls(name, source, None if where is None else as_predicate(where))

@@ -1,12 +1,12 @@
-"""The rates and counts that a user can ask for (spec 1, section 1; the paper's Tables 2 and 4).
+"""The rates and counts that a user can ask for (Goh et al. 2016, Tables 2 and 4).
 
 `on` is the population, None for everyone. `s_p(D)` is the share of D predicted positive, `s_n(D) = 1 - s_p(D)`; D+ and
 D- are the labelled positives and negatives, `D[y,h]` the rows with label y on which the baseline predicts h; TP, FP,
 TN, FN are counts on `on`. All counts are weighted by the sample weights.
 
-`of` names the class that counts as positive, all others as negative: what rates that speak of a class need where there
-are more than two, and what may stand in place of `pos_label` where there are two. `error_rate`, `accuracy`, `errors`,
-`churn`, `changes`, wins and losses speak of no class and mean the same for any number of them.
+`of` names the class that counts as positive; all others count as negative. Rates that speak of a class need it with
+more than two classes; with two it may take the place of `pos_label`. `error_rate`, `accuracy`, `errors`, `churn`,
+`changes`, wins and losses speak of no class.
 
 A new linear rate is one entry in `linear.METRICS` and, here, a function of two lines and its name in `__all__`.
 """
@@ -251,7 +251,7 @@ def win_change_ratio(baseline: str, on: Population | None = None) -> Expression:
 
 
 def prediction_rate(on: Population | None = None, *, of: Literal) -> Expression:
-    """Share predicted as a class; of the positive one of two the `positive_rate`. In [0, 1]; needs no labels.
+    """Share predicted as a class; the `positive_rate` for the positive one of two. In [0, 1]; needs no labels.
 
     Parameters
     ----------
@@ -271,7 +271,7 @@ def confusion(actual: Literal, predicted: Literal, on: Population | None = None)
     Parameters
     ----------
     actual, predicted : label
-        The class that the rows have, and the one that they get; where both are the same it is the recall of that class.
+        The class that the rows have, and the one that they get; if both are the same, this is the recall of the class.
     on : Population, optional
         Default: everyone.
 
@@ -288,8 +288,8 @@ def decision_rate(on: Population | None = None) -> Expression:
     """Share of rows that are decided; 1 unless the classifier abstains. In [0, 1]; needs no labels.
 
     A classifier that abstains (`GoalThresholdClassifier(abstain=...)`) calls a row neither positive nor negative. Every
-    rate counts decisions: of the rows of `recall`, `positive_rate` and `error_rate` those without one are found, called
-    positive, or wrong no more than others are.
+    rate counts decisions: an undecided row is in the denominator of `recall`, `positive_rate` and `error_rate`, but is
+    neither found, nor called positive, nor wrong.
     """
     return _rate("decision_rate", on)
 
@@ -320,7 +320,7 @@ def decisions(on: Population | None = None) -> Expression:
 def selective_error(on: Population | None = None) -> Expression:
     """Share of the decisions that are wrong, `errors / decisions`. In [0, 1]; in constraints only.
 
-    Undefined, and so never met, where no row is decided. Without abstention it is the error rate.
+    Undefined, and so never met, where no row is decided; the error rate if all are.
     """
     return _ratio("selective_error", errors(on), decisions(on), on)
 
@@ -328,9 +328,9 @@ def selective_error(on: Population | None = None) -> Expression:
 def margin_below(level: float, on: Population | None = None) -> Expression:
     """Share of rows whose margin is below a number. In [0, 1].
 
-    The margin of a row is `y f(x)`, the score on the side of its label, as in `margin_report`: in units of
-    `decision_function`, else a difference of probabilities. It is measured on fitted classifiers, not trained to.
-    Of a classifier that abstains it counts rows that are decided: add `abstention_rate` to count the others, too.
+    The margin of a row is `y f(x)`, as in `margin_report`: in units of `decision_function`, else a difference of
+    probabilities. For audits of fitted classifiers; training refuses it. Of a classifier that abstains it counts
+    decided rows: add `abstention_rate` to count the others, too.
 
     Parameters
     ----------
@@ -363,8 +363,8 @@ class MarginQuantile:
 def margin_quantile(q: float, on: Population | None = None) -> MarginQuantile:
     """The margin that all but a share q of the rows reach; compared with `>=` and a number only.
 
-    `margin_quantile(q, on) >= level` is the constraint `margin_below(level, on) <= q`, and reports show it so: a share
-    of rows has an exact interval and an exact test.
+    `margin_quantile(q, on) >= level` is the constraint `margin_below(level, on) <= q`, and is reported as such, because
+    a share of rows has an exact interval and an exact test.
 
     Parameters
     ----------
@@ -387,8 +387,8 @@ def margin_quantile(q: float, on: Population | None = None) -> MarginQuantile:
 def certified_rate(radius: float, on: Population | None = None, *, norm: str = "l2") -> Expression:
     """Share of rows whose decision no change of their features up to a radius overturns. In [0, 1]; needs no labels.
 
-    Features are those that the classifier is given, in their own units (`certified_radii`). It is measured on fitted
-    classifiers, not trained to.
+    In the units of the features that the classifier is given (`certified_radii`). For audits of fitted classifiers;
+    training refuses it.
 
     Parameters
     ----------

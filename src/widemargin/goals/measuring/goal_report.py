@@ -69,10 +69,10 @@ class ConstraintReport:
     new_rows : NewRows or None
         How often the bound will be missed on new rows, as estimated by the bootstrap; in reports of training.
     factor : float or None
-        Where two rates are compared by a factor, as in `a >= 0.8 * b`: that factor. Texts and pages then show the ratio
-        of the rates (`as_ratio`); here `rate` is `a`, and `bound` is `0.8 * b`.
+        Of `a >= 0.8 * b` the factor 0.8: `rate` is then `a` and `bound` is `0.8 * b`, while texts and pages show the
+        ratio of the two rates (`as_ratio`).
     factor_sense : {">=", "<="} or None
-        Between their ratio and the factor.
+        Between that ratio and the factor.
     """
 
     label: str
@@ -132,7 +132,7 @@ class ConstraintReport:
 
     @property
     def rule(self) -> str:
-        """What it is a part of: its bundle, the comparison of two rates both ways round, or itself."""
+        """Its bundle, the comparison of two rates in both directions, or itself."""
         return self.bundle or both_ways_round(self.text) or self.label
 
     @property
@@ -179,7 +179,7 @@ class GoalReport:
     dropped : tuple of Dropped
     notes : tuple of str
     cautions : tuple of str
-        Why the model may be worth little although its goal is met: it is constant, or a constant is as good, or a bound
+        Why the model may be worth little although its goal is met: it is constant, a constant is as good, or a bound
         will often be missed on new rows.
     confidence : float or None
         Of each interval.
@@ -212,8 +212,8 @@ class GoalReport:
     classes: tuple[PlainLabel, ...] = ()
 
     def all_met(self, decide: Decide | None = None) -> bool:
-        """Whether every constraint is met, by the estimates or with confidence. With confidence, undecided counts as
-        not met, and so does a constraint whose verdict rows of unknown group can change (`missing_groups`).
+        """Whether every constraint is met, by the estimates or with confidence: then neither undecided constraints
+        count as met, nor those whose verdict rows of unknown group can change (`missing_groups`).
 
         Parameters
         ----------

@@ -146,7 +146,8 @@ def slack_intervals(
 
 @dataclass(frozen=True)
 class NewRows:
-    """The bootstrap's verdict on a constraint for very many new rows, drawn as those were that the model was chosen by.
+    """How often the bootstrap misses a constraint: for very many new rows, drawn as those by which the model was
+    chosen.
 
     Attributes
     ----------
@@ -157,11 +158,11 @@ class NewRows:
     one_in_ten : float or None
         By how much it is missed in one of ten replicates; 0 where it is met there, None where it is undefined.
     far : float
-        In the constraint's units: 0.05, for counts 5% of the bound. Of `a >= k * b`, which asks for a ratio of two
-        rates, what a ratio 0.05 off makes: rates of 1% would else never miss it by much.
+        In the constraint's units: 0.05, for counts 5% of the bound. For `a >= k * b` what a ratio 0.05 off makes,
+        because small rates would never be off by 0.05.
     left_out : bool
-        Whether rows are decided as if they had been left out of training, in two replicates of three; else rows that a
-        model was fitted to flatter it, and all of this is too low.
+        Whether two of three replicates decide rows as if they had been left out of training. Else the rows flatter the
+        model that was fitted to them, and all these numbers are too low.
     """
 
     missed: float

@@ -71,13 +71,13 @@ class ConstraintSpan:
     label : str
         As in `ConstraintReport`.
     least, largest : float or None
-        Of the slack (how far on the right side of its bound); of two rates compared by a factor that of their ratio,
-        unless the lower one may be 0. None where it is undefined whatever is filled in, or if not exact, where no end
-        is known.
+        Of the slack (how far on the right side of its bound); of two rates compared by a factor the slack of their
+        ratio, unless the denominator may be 0. None where it is undefined whatever is filled in, or not exact and
+        without a known end.
     is_exact : bool
-        Whether both are attained; otherwise the span may be too wide, and is never too narrow.
+        Whether both are attained; else the span may be too wide, but never too narrow.
     holds : {"yes", "no", "open"}
-        Whether it is met in every case, or never; "open" if they can turn it.
+        Whether it is met in every case, or never; "open" if that depends on what is filled in.
     """
 
     label: str

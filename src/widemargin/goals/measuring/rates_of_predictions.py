@@ -63,7 +63,7 @@ class CellBlock(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class RateTable:
-    """Rates as rows over cells: `value = (alpha P + beta (W - P)) / over W` (spec 1, section 1).
+    """Rates as rows over cells: `value = (alpha P + beta (W - P)) / over W`.
 
     The 0/1 matrices alpha, beta and over are made from the memberships a block of cells at a time, because with every
     row a cell of its own they would take as much memory as rows times rates.

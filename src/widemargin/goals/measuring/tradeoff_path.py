@@ -256,7 +256,7 @@ class TradeoffPath:
         return len(self.values)
 
     def model(self, i: int) -> Any:
-        """The fitted classifier of point i (its `goal` is that point's, so that a clone can be fitted to all rows).
+        """The fitted classifier of point i, with the goal of that point: a clone can be fitted to all rows.
 
         Raises
         ------
@@ -337,14 +337,13 @@ class TradeoffPath:
         Parameters
         ----------
         stretches : int, optional
-            Into how many stretches the points that meet the goal are divided; default: at most 5. With more of them
-            the differences get smaller and their errors do not.
+            Into how many stretches the points that meet the goal are divided; default: at most 5. With more, the
+            differences get smaller, but not their errors.
 
         Returns
         -------
         tuple of Price
-            Of 0 where the bound has slack: where the model of the laxer end reaches the stricter bound on the training
-            rows all the same, nothing has to be paid for asking.
+            0 where the bound has slack: the model of the laxer end meets the stricter bound on the training rows, too.
 
         Raises
         ------

@@ -6,9 +6,9 @@ over (w, b) is convex, once differentiable and piecewise quadratic: Newton with 
 Hessian touches only the rows inside a band of width delta around the margin and next to it, so a step gets cheaper as
 the solution comes near.
 
-`U` and `v` at the end of an inner solve are a dual point; with them the bound of spec 1, section 4b certifies the
-result (see `solvers.base`). The penalty weight `rho` makes every problem feasible and is exact once it exceeds the
-multipliers.
+`U` and `v` at the end of an inner solve are a dual point; with them the bound of `docs/theory/dataset-constraints.md`
+certifies the result (see `solvers.base`). The penalty weight `rho` makes every problem feasible and is exact once it
+exceeds the multipliers.
 """
 
 from abc import ABC, abstractmethod
@@ -176,7 +176,7 @@ class ProximalRun(ABC):
 
     @abstractmethod
     def certify(self, recorder: CertifiedRecorder) -> None:
-        """Offer the dual value at (U, vh), and an exact primal value (spec 1, section 4b)."""
+        """Offer the dual value at (U, vh), and an exact primal value."""
 
     # What is the same for all.
 

@@ -166,7 +166,7 @@ def choose(
         return Chosen(name, "as asked for")
     # A kernel that is not positive semi-definite has many stationary points; users expect the one of SVC.
     if not positive:
-        return Chosen("smo", "the kernel is not positive semi-definite: LIBSVM's steps lead where SVC ends")
+        return Chosen("smo", "the kernel is not positive semi-definite: LIBSVM's steps end where SVC does")
     if device:
         return Chosen("dual", "the rows lie on a device, and all but the steps in a block stays there")
     if linear and not hold_out and InteriorPointOptions().suit(n_rows, n_columns):

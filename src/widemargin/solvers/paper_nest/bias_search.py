@@ -1,4 +1,4 @@
-"""The unregularised bias by a one-dimensional cutting plane (spec 1, section 4c; the paper's Algorithm 3).
+"""The unregularised bias by a one-dimensional cutting plane (the paper's Algorithm 3).
 
 For fixed side weights `g(b) = min_w P(w, b)` is convex. An ascent at b_t gives xi, and the dual value of a fixed xi is
 affine in b, so `l_t - (b - b_t) sum xi` is a cut: a lower bound of g everywhere. Upper bounds come from primal points.

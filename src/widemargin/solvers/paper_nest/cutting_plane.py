@@ -1,4 +1,4 @@
-"""The paper's own solver: cutting plane over the multipliers, around a weighted SVM (spec 1, section 4a; Algorithm 2).
+"""The paper's own solver: cutting plane over the multipliers, around a weighted SVM (Algorithm 2).
 
 The dual function `F(v) = min_{w,b} Psi(w, b, v)` is concave, and `Psi(w_s, b_s, .)` is affine in v for a fixed point.
 So every primal point is a cut: `F(v) <= f_s + c_s . v` with objective f_s and excesses c_s. The maximum of the cuts

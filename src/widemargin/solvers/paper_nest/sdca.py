@@ -1,4 +1,4 @@
-"""Stochastic dual coordinate ascent for an SVM with two weights a row (spec 1, section 4b; paper, appendix F.1).
+"""Stochastic dual coordinate ascent for an SVM with two weights a row (the paper's appendix F.1).
 
     min_w  P(w) = sum_i plus_i max(0, 1/2 + z_i) + minus_i max(0, 1/2 - z_i) + lam/2 |w|^2,      z = X w - b, b fixed
     max_xi D(xi) = sum_i (plus_i + minus_i)/2 - |xi_i - plus_i + minus_i|/2 - |X' xi|^2 / (2 lam) - b sum xi

@@ -1,4 +1,4 @@
-"""Sums over rows with two weighted hinges each, and dual variables in their boxes (spec 1, section 4b).
+"""Sums over rows with two weighted hinges each, and dual variables in their boxes.
 
 Row i has the loss `plus_i max(0, 1/2 + z) + minus_i max(0, 1/2 - z)` and a dual variable `xi_i` in [-minus_i, plus_i].
 """

@@ -1,4 +1,4 @@
-"""Majorisation-minimisation of the ramp problem (Algorithm 1 of Goh et al. 2016; spec 1, section 3).
+"""Majorisation-minimisation of the ramp problem (Algorithm 1 of Goh et al. 2016).
 
 Each step bounds the ramps by hinges that are tight at the current point and solves that convex problem. The merit, ramp
 objective plus `rho` times the violations, never increases. All steps but the last are solved loosely (solving them

@@ -1,4 +1,4 @@
-"""The projected stochastic form of margin pursuit (Holland 2019, Section 4; spec 4 section 2), as Pegasos steps.
+"""The projected stochastic form of margin pursuit (Holland 2019, Section 4), as Pegasos steps.
 
     for t = 1, 2, ...:
         draw i with probability p_i

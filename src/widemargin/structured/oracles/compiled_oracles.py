@@ -74,7 +74,7 @@ class _CompiledOracle(PartialOracle):
 
 
 class LossOracle(_CompiledOracle):
-    """The best label of every loss by one dynamic programme (spec 3, sections 5.1 and 5.7).
+    """The best label of every loss by one dynamic programme.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """The pairwise model as a linear programme in HiGHS, warm from query to query; with integers, as an exact MILP.
 
-Columns `mu_l`, `mu_lm`, `h` and `g`; rows of the local polytope, of the definitions of h and g, and of the cone
-(spec 3, section 5.1). Between queries one cost, two coefficients and the bounds of the cone's rows change; between
-examples the rows of h and g, so the basis is kept.
+Columns `mu_l`, `mu_lm`, `h` and `g`; rows of the local polytope, of the definitions of h and g, and of the cone.
+Between queries one cost, two coefficients and the bounds of the cone's rows change; between examples the rows of h and
+g, so the basis is kept.
 """
 
 from typing import NamedTuple

@@ -72,7 +72,7 @@ class _PublishedForm(_SlackForm):
         super().__init__(problem, nu)
         if (self.weight[self._counts] != 1.0).any():
             raise CapabilityError(
-                f"the published algorithm knows no weights, and they differ by a factor of "
+                f"the published algorithm takes no weights, and they differ by a factor of "
                 f"{1.0 / self.weight[self._counts].min():.3g}; leave them out or use solve()."
             )
         self._second = self._counts & (problem.y < 0.0) if problem.fit_intercept else None
@@ -163,6 +163,6 @@ def _checked(problem: KernelProblem, nu: float) -> float:
     if n == 0 or (problem.fit_intercept and n_positive in (0, n)):
         raise DataError(
             f"there are {n_positive} positive and {n - n_positive} negative rows; with a bias the margin of one class "
-            "has no end. Give rows of both, or no bias."
+            "is unbounded. Give rows of both, or no bias."
         )
     return float(nu)

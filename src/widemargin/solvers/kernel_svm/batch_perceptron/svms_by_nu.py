@@ -2,7 +2,7 @@
 
 The solution w of the SVM with parameter C solves the slack-constrained problem at
 
-    nu = h / |w|,     h = sum_i u_i max(0, 1 - y_i f(x_i)) / sum_i u_i                       (spec 2, section 1)
+    nu = h / |w|,     h = sum_i u_i max(0, 1 - y_i f(x_i)) / sum_i u_i
 
 with margin `1 / |w|`. nu falls as C grows.
 """
@@ -127,7 +127,7 @@ class SVMsByNu:
             If none has.
         """
         if not (nu > 0.0 and math.isfinite(nu)):
-            raise DataError(f"nu={nu!r} must be a finite number > 0; nu = 0 is the hard margin, C without end.")
+            raise DataError(f"nu={nu!r} must be a finite number > 0; nu = 0 is the hard margin, an infinite C.")
         search, widest = self._search, math.log(self._search.widest)
 
         def excess(u: float) -> float:

@@ -42,29 +42,30 @@ class WorkingSetOptions:
         Rows of a working set. Fewer need more rounds; more make the steps longer, as each touches two rows of the
         block. Chosen on a9a and MNIST.
     largest, patience : int, default=2048, 32
-        Up to so many where more rows are between their bounds than `size`, half of `size` more each time that so many
-        sets did not suffice: no set holds these rows, so the next one moves some of them again. Waves in 10 columns,
-        12,000 rows, C = 100: 668 sets and 5.1 s, or 238 and 3.6; where few sets suffice, large ones take longer.
+        Where more rows than `size` are between their bounds, no set holds them all, and the next one moves some of them
+        again. So each time that `patience` sets did not suffice, sets grow by half of `size`, to `largest` at most.
+        Waves in 10 columns, 12,000 rows, C = 100: 668 sets and 5.1 s, or 238 and 3.6; where few sets suffice, large
+        ones take longer.
     first : int, default=64
-        Rows of the first working set where one does not hold the problem; each of the next ones has twice as many. Few
-        rows tell where the classes meet, so a problem of few support vectors is solved on few kernel rows: a ball in a
-        shell, 10,000 rows of 3 columns, takes half of the time. Others take four rounds more.
+        Rows of the first working set where one does not hold the problem; each of the next ones has twice as many. A
+        problem of few support vectors is then solved on few kernel rows (a ball in a shell, 10,000 rows of 3 columns,
+        takes half of the time); others take four rounds more.
     smallest : int, default=32
         Where the steps do not suffice (badly scaled features), the next block has a quarter of the rows, down to so
-        many: a step costs as much as the block has rows, and few of them move. The raw breast-cancer data with a linear
-        kernel take 0.6 s instead of 5 s.
+        many, because a step costs as much as the block has rows, and few of them move. The raw breast-cancer data with
+        a linear kernel take 0.6 s instead of 5 s.
     share, steps : float and int, default=0.1, 100
         A block is solved to this share of its violation, or by so many steps a row: more exact solutions are wasted
         where the next block moves the same rows again.
     fine : float, default=1e-3
         Violation at which a run by the hold-out rule has nothing left to do: LIBSVM's tolerance.
     of_all, of_more : float, default=3, 1
-        Most steps a row along pairs of all rows, with which a run begins, where one working set holds them and where
+        Most steps a row along pairs of all rows, with which a run begins, if one working set holds them all, and if
         none does: a step costs as much as there are rows. Moons, 1,000 rows, C = 1e4: 0.41 s with 3, 0.53 with 1, 0.58
         with 10; waves in 3 columns, 5,000 rows: 0.09 s with 1, 0.18 with 3.
     alive : int, default=8
-        Fewest rows that are a working set by themselves because all others are held at a bound. Breast cancer, a
-        Gaussian kernel, C = 1e4: 18 instead of 44 ms; with one row of two columns a set, linear problems take longer.
+        So many rows are enough for a working set if all others are held at a bound. Breast cancer, a Gaussian kernel, C
+        = 1e4: 18 instead of 44 ms; with one row of two columns a set, linear problems take longer.
     whole : int, default=8
         Multiple of `size` up to which a run begins with pairs of all rows.
     near : float, default=0.9
