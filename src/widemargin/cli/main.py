@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from widemargin._text import printable
-from widemargin.cli.console import finish, put
+from widemargin.cli.console import finish, put, warnings_as_lines
 from widemargin.cli.parser import make_parser
 from widemargin.exceptions import InfeasibleGoalError, TimeBudgetError, WidemarginError
 
@@ -70,14 +70,12 @@ def _ended_like_ctrl_c() -> Iterator[None]:
 def _run(options: argparse.Namespace) -> int:
     """Run the command and print its result; every error ends as a message and an exit code."""
     try:
-        # Imported late, so that --help and errors of usage are quick, and here, so that Ctrl-C meanwhile is caught.
-        from widemargin.cli.console import warnings_as_lines
-
         # What a command says is not shown where one JSON object is asked for.
         shown = contextlib.redirect_stdout(io.StringIO()) if options.json else contextlib.nullcontext()
         with warnings_as_lines(), shown:
             # Audits by a standard need no model, so the modules of models, slow to import, are left alone.
             home = "commands." + options.command if getattr(options, "standard", None) is None else "standards"
+            # Imported late, so that --help and errors of usage are quick, and here, so that Ctrl-C meanwhile is caught.
             run = importlib.import_module(f"widemargin.cli.{home}").run
             code, content = run(options)
         if options.json:
@@ -90,8 +88,7 @@ def _run(options: argparse.Namespace) -> int:
         text = text.replace("use a better estimator", "try other features or another [model]")
         return _failed(options, 1, f"the goal cannot be met: {text}")
     except TimeBudgetError as error:
-        facts = {"done": error.done, "total": error.total, "kept": error.kept}
-        return _failed(options, 1, str(error), facts)
+        return _failed(options, 1, str(error), {"done": error.done, "total": error.total, "kept": error.kept})
     except WidemarginError as error:
         return _failed(options, 2, str(error))
     except OSError as error:  # a disk or a device that fails where no step has words for it

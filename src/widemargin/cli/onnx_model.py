@@ -137,8 +137,7 @@ def _session(path: Path) -> Any:
         import onnx
         import onnxruntime
     except ImportError as error:
-        fact = f"{path}: onnx models need {error.name}, which is not installed"
-        raise MissingLibraryError.of(fact, "onnx") from None
+        raise MissingLibraryError.of(f"{path}: onnx models need {error.name}, which is not installed", "onnx") from None
     data = read_file(path)
     try:
         _check(onnx.load_model_from_string(data), str(path))

@@ -176,8 +176,7 @@ def _write(audit: BiasAudit, document: dict[str, Any], path: Path, options: argp
     if options.model_card is not None:
         from widemargin.report import bias_audit_card
 
-        card = bias_audit_card(audit, model_name=options.tool or path.stem)
-        write_text(card, options.model_card, "model card")
+        write_text(bias_audit_card(audit, model_name=options.tool or path.stem), options.model_card, "model card")
     if options.in_toto is not None:
         write_json(statement(PREDICATE, document, options, table_files(path)), options.in_toto)
 

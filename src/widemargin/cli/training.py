@@ -124,8 +124,7 @@ class Prepared:
             return self._learner(progress).fit(train.X, train.y, sample_weight=train.sample_weight)
         progress.step(step)
         if seconds is not None and seconds <= 0.0:
-            text = f"{called} is left out: {limit} is used up."
-            warn(text, MarginConvergenceWarning)
+            warn(f"{called} is left out: {limit} is used up.", MarginConvergenceWarning)
             return None
         positive = self.goals.data.positive
         if positive is None:  # without a goal it does not matter which

@@ -203,7 +203,7 @@ def as_metric(rate: str | Expression, *, pos_label: Label = None) -> Callable[..
 
     def metric(y_true: Column, y_pred: Column, sample_weight: Column | None = None) -> float:
         y_pred = np.asarray(y_pred)
-        classes = None if pos_label is None else pos_label
+        classes = pos_label
         if pos_label is None:  # a group may hold one class only; then 1 stands for the positive one
             seen = {value for values in (y_true, y_pred) for value in column_of("labels", values).distinct()}
             classes = 1 if seen <= {0, 1} else None

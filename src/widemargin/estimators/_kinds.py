@@ -11,17 +11,9 @@ from widemargin.kernels.functions import FEATURE_MAPS, KERNELS, KernelFunction
 from widemargin.solvers.base import Callback
 
 Positive: TypeAlias = Annotated[float, Interval(Real, 0.0, None, closed="neither")]
-PositiveOrAuto: TypeAlias = Annotated[
-    float | Literal["auto"], Interval(Real, 0.0, None, closed="neither"), StrOptions({"auto"})
-]
+PositiveOrAuto: TypeAlias = Positive | Literal["auto"]
 NotNegative: TypeAlias = Annotated[float, Interval(Real, 0.0, None, closed="left")]
-NotNegativeOrAuto: TypeAlias = Annotated[
-    float | Literal["auto"], Interval(Real, 0.0, None, closed="left"), StrOptions({"auto"})
-]
 AnyNumber: TypeAlias = Annotated[float, Interval(Real, None, None, closed="neither")]
-AnyNumberOrAuto: TypeAlias = Annotated[
-    float | Literal["auto"], Interval(Real, None, None, closed="neither"), StrOptions({"auto"})
-]
 Share: TypeAlias = Annotated[float, Interval(Real, 0.0, 1.0, closed="neither")]
 Confidence: TypeAlias = Annotated[float, Interval(Real, 0.5, 1.0, closed="left")]
 Count: TypeAlias = Annotated[int, Interval(Integral, 1, None, closed="left")]

@@ -17,6 +17,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin._typing import Floats
+from widemargin.estimators.kernel_svm.multiclass import coef_of_pairs
 from widemargin.exceptions import CapabilityError, MissingLibraryError
 from widemargin.persistence.container import write_file
 from widemargin.persistence.onnx_graph import (
@@ -178,14 +179,8 @@ def _formula(model: Any, scoring: Any) -> _Formula:
                 "save_model."
             )
         if is_in_pairs:
-            # In the layout of libsvm the vectors of class i have their weights for the pair (i, j), i < j, in row j - 1
-            # and those of class j in row i. Vectors of all other classes have weight 0 in that problem.
-            given, cuts = weights, np.concatenate(([0], np.cumsum(scoring.n_support_)))
-            pairs_of = [(i, j) for i in range(n_classes) for j in range(i + 1, n_classes)]
-            weights = np.zeros((len(pairs_of), given.shape[1]))
-            for row, (i, j) in zip(weights, pairs_of, strict=True):
-                first, second = slice(cuts[i], cuts[i + 1]), slice(cuts[j], cuts[j + 1])
-                row[first], row[second] = given[j - 1, first], given[i, second]
+            # Vectors of all other classes have weight 0 in the problem of a pair.
+            weights = coef_of_pairs(weights, scoring.n_support_).toarray().T
         vectors = as_dense(scoring.support_vectors_)
         shape, width = scoring if hasattr(scoring, "degree") else scoring._options, vectors.shape[1]
         kernel = KernelForm(scoring.kernel, vectors, float(scoring.gamma_), float(shape.degree), float(shape.coef0))

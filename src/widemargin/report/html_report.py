@@ -67,9 +67,7 @@ def bias_audit_page(audit: BiasAudit, *, title: str = "Bias audit under Local La
 
 def _table(audit: BiasAudit, item: CategoryTable, identifier: str) -> Html:
     """A table, and pictures of its rates and of what its impact ratios can be."""
-    head = [
-        "category", "people", audit.word, f"{audit.kind} rate", "impact ratio", "can be", "four fifths",
-    ]  # fmt: skip
+    head = ["category", "people", audit.word, f"{audit.kind} rate", "impact ratio", "can be", "four fifths"]
     rows: list[Sequence[Child]] = []
     for category in item.categories:
         rate = category.rate

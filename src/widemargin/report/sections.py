@@ -208,9 +208,7 @@ def groups(content: Content) -> Html | None:
         text = f"{capital(HEADS[name])} and interval."
         picture = rates_by_group(drawn, Unit.SHARE, f"{text} The table of groups holds every number.")
         figures.append(element("figure", element("figcaption", text), picture, class_=_on_screen_if(len(drawn))))
-    return section(
-        "groups", "Groups", element("p", intro), *tables, element("div", *figures, class_="figures"),
-    )  # fmt: skip
+    return section("groups", "Groups", element("p", intro), *tables, element("div", *figures, class_="figures"))
 
 
 def _on_screen_if(n_groups: int) -> str | None:

@@ -181,8 +181,7 @@ def _external(findings: Findings, positive: Label | None) -> dict[str, TableRows
     for name in goals.external:
         if not any(goal is not None and name in goal.sources for goal in (goals.goal, goals.audit_goal)):
             if all_read:
-                text = f"no goal measures a rate on {name!r}, so it is not read. Drop it"
-                findings.warning(("external", name), text)
+                findings.warning(("external", name), f"no goal measures a rate on {name!r}, so it is not read. Drop it")
             continue
         try:
             external[name] = external_set(name, meant)

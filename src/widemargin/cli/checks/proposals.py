@@ -487,6 +487,7 @@ def _rules(table: pa.Table, column: str, kind: str, guesses: Guesses) -> Iterato
         if unknown:
             rest += "; not for rows whose group nobody knows"
             rest += f" ({listing([value for value in unknown if value is not None])})" if unknown != [None] else ""
+        both_ways = [ends for pair in pairs for ends in (pair, pair[::-1])]
         for name, why, margin, margins, rules_at, promised in (
             ("80% rule", f"every group gets {outcome} at least four fifths as often as any other",
              "a ratio of {:g}", OPTIONS.ratios, _four_fifths, 0.8),
@@ -494,24 +495,22 @@ def _rules(table: pa.Table, column: str, kind: str, guesses: Guesses) -> Iterato
              "a difference of {:g}", OPTIONS.differences, _opportunity, 0.05),
         ):  # fmt: skip
             yield [
-                Proposal(column, name, margin.format(at), rules_at(column, pairs, values, at),
-                         rules_at(column, pairs, values, promised),
+                Proposal(column, name, margin.format(at), rules_at(column, both_ways, values, at),
+                         rules_at(column, both_ways, values, promised),
                          f"{why}; trained to {margin.format(at)}, so that it holds on other rows, too{rest}")
                 for at in margins
             ]  # fmt: skip
 
 
-def _four_fifths(column: str, pairs: Pairs, values: list[Any], ratio: float) -> Rules:
+def _four_fifths(column: str, both_ways: Pairs, values: list[Any], ratio: float) -> Rules:
     if values:
         return [demographic_parity(column, ratio=ratio, values=values).named(f"four_fifths_{_name(column)}")]
-    both_ways = (ends for pair in pairs for ends in (pair, pair[::-1]))
     return [(positive_rate(a) / positive_rate(b) >= ratio).named(f"four_fifths_{a.name}") for a, b in both_ways]
 
 
-def _opportunity(column: str, pairs: Pairs, values: list[Any], most: float) -> Rules:
+def _opportunity(column: str, both_ways: Pairs, values: list[Any], most: float) -> Rules:
     if values:
         return [equal_opportunity(column, difference=most, values=values).named(f"equal_opportunity_{_name(column)}")]
-    both_ways = (ends for pair in pairs for ends in (pair, pair[::-1]))
     return [(recall(a) >= recall(b) - most).named(f"equal_opportunity_{a.name}") for a, b in both_ways]
 
 

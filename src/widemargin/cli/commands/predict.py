@@ -25,6 +25,7 @@ from widemargin.cli.tables.table_writing import TableWriter
 from widemargin.cli.workers import by_pieces
 from widemargin.diagnostics.audit import own_setting
 from widemargin.exceptions import DataError, TableWarning, TimeBudgetError
+from widemargin.goals.binding.labels import plain_value
 
 
 def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
@@ -60,8 +61,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         # Scores speak for one class where there are two: that of the goals file, else of the model.
         positive, classes = None, candidate.classes
         if classes is not None and len(classes) == 2:
-            own = getattr(candidate.last, "positive_class_", classes[1])
-            positive = own.item() if isinstance(own, np.generic) else own
+            positive = plain_value(getattr(candidate.last, "positive_class_", classes[1]))
             positive = goals.data.positive if goals is not None and goals.data.positive in classes else positive
         # Where populations decide too (thresholds of their own), every column may be needed.
         every = candidate.features is None or own_setting(candidate.last, "per_population") is not None

@@ -199,9 +199,7 @@ def refuse_missing(classes: npt.NDArray[Any], codes: npt.NDArray[Any]) -> None:
 
 def warn_of_indefiniteness(model: Any, spectrum: Spectrum | None) -> None:
     """Warn of a kernel that is not positive semi-definite, by its eigenvalues or by what a solver met."""
-    proof = "a solver met a negative squared norm"
-    if spectrum is not None:
-        proof = str(spectrum)
+    proof = "a solver met a negative squared norm" if spectrum is None else str(spectrum)
     warn(
         f"the kernel {_shown(model.kernel)} is not positive semi-definite on these rows ({proof}): the model is "
         "one of several points where LIBSVM's conditions hold, and there is no certificate. Choose other parameters, "

@@ -414,8 +414,7 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
 
     def _conclude(self, solved: Sequence[Solved], budget: Budget) -> None:
         """Warn, or raise after an interrupt, according to how training ended."""
-        options = self._options
-        if interrupted(options, budget):
+        if interrupted(self._options, budget):
             return
         if self.status_ == "converged":
             self._warn_of_bias(solved)

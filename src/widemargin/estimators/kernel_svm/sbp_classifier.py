@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -181,7 +181,7 @@ class SBPClassifier(KernelParameters, KernelModel, ClassifierMixin, BaseEstimato
     True
     """
 
-    nu: kinds.NotNegativeOrAuto = field(default="auto", kw_only=False)
+    nu: kinds.NotNegative | Literal["auto"] = field(default="auto", kw_only=False)
     fit_intercept: bool = True
     tol: kinds.Positive | None = None
     max_iter: kinds.Count = 10_000

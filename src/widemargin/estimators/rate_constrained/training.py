@@ -184,8 +184,7 @@ def train_problem(
     give_back = measures is hard
     pool = search(problem, convex, measures, plan.steps, hard=hard, start=start, budget=budget)
     if start is not None:  # the model that the search started from stays a candidate
-        how = "the model is the one that the search started from"
-        pool.take_in([start], how)
+        pool.take_in([start], "the model is the one that the search started from")
     pool.take_in(others, OF_ANOTHER_GOAL)
     diagnosis = None
     try:

@@ -14,6 +14,7 @@ from widemargin._typing import ArrayLike, Features, Floats
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import checked_rows, refuse_one_class
 from widemargin.estimators._options import parameters
+from widemargin.estimators.kernel_svm.kernel_model import labels_of
 from widemargin.estimators.structured.automatic import Automatic, choose
 from widemargin.estimators.structured.training import ReadyMadeSVM
 from widemargin.structured.learners.problem import example_weights
@@ -152,9 +153,7 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         -------
         ndarray of shape (n,)
         """
-        scores = self.decision_function(X)
-        best = (scores > 0.0).astype(np.intp) if scores.ndim == 1 else np.argmax(scores, axis=1)
-        return np.asarray(self.classes_[best])
+        return labels_of(self.decision_function(X), self.classes_)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

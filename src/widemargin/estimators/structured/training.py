@@ -1,9 +1,9 @@
 """What all structural SVMs share: their parameters of training, one way to train, and margins."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -137,7 +137,7 @@ class StructuralOptions(SolverOptions):
     max_queries: Annotated[int, Interval(Integral, 2, None, closed="left")] = 1000
     oracle: Annotated[str, StrOptions(set(ORACLES))] = "auto"
     restarts: Annotated[int, Interval(Integral, 0, None, closed="left")] = 1
-    offset: kinds.AnyNumberOrAuto = "auto"
+    offset: kinds.AnyNumber | Literal["auto"] = "auto"
     separator: str = "/"
     fit_intercept: bool = True
     kernel: Literal["rbf", "linear", "poly", "laplacian", "sigmoid"] = "rbf"
@@ -447,12 +447,11 @@ def with_constant(X: Matrix) -> Matrix:
     return sparse.hstack([X, ones], format="csr") if sparse.issparse(X) else np.hstack([X, ones])
 
 
-def mean_square(X: Examples) -> float:
-    """Mean square of the rows of a matrix, or of the rows of all matrices of a list; 1 where all are 0."""
-    parts: Sequence[Any] = [X] if hasattr(X, "shape") else X
-    largest = max(float(abs(part).max()) for part in parts)
+def mean_square(X: Matrix) -> float:
+    """Mean square of the rows of a matrix; 1 where all are 0."""
+    largest = float(abs(X).max())
     # Squares of numbers far beyond these are infinite or 0, and so would be C.
     if largest > 0.0 and not 1e-100 < largest < 1e100:
         raise DataError(f"the largest feature is {largest:g}: scale the features.")
-    total = sum(float((part.multiply(part) if sparse.issparse(part) else part**2).sum()) for part in parts)
-    return total / sum(part.shape[0] for part in parts) or 1.0
+    total = float((X**2 if isinstance(X, np.ndarray) else X.multiply(X)).sum())
+    return total / X.shape[0] or 1.0

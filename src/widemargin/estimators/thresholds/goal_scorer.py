@@ -15,7 +15,7 @@ from widemargin.estimators._binary import as_goal, predicted_goal
 from widemargin.estimators._options import parameters
 from widemargin.exceptions import DataError
 from widemargin.goals import Goal
-from widemargin.goals.binding.labels import innermost, ordered_classes
+from widemargin.goals.binding.labels import innermost, ordered_classes, plain_value
 from widemargin.goals.measuring.intervals import slack_variances
 from widemargin.goals.measuring.rates_of_predictions import TOLERANCE
 from widemargin.rows import External, Rows, ask_model
@@ -61,12 +61,13 @@ class GoalScorer(BaseEstimator):  # type: ignore[misc]
         if not np.isfinite(self.tolerance):
             raise DataError(f"tolerance is {self.tolerance!r}; give a number of standard errors, such as 1.")
         goal = as_goal(self.goal)
-        classes = [value.item() if isinstance(value, np.generic) else value for value in estimator.classes_]
-        positive = _setting(estimator, "pos_label") if self.pos_label is None else self.pos_label
-        pair = ordered_classes(classes, positive, goal)
+        inner = innermost(estimator)  # the classifier's own settings stand there, inside a pipeline or a search
+        own = getattr(inner, "positive_class_", getattr(inner, "pos_label", None))
+        positive = own if self.pos_label is None else self.pos_label
+        pair = ordered_classes(list(map(plain_value, estimator.classes_)), positive, goal)
         main = Rows(X, y, sample_weight, populations, external=self.external or {}, baselines=self.baselines or {})
-        ask, abstain = partial(ask_model, estimator.predict), _setting(estimator, "abstain")
-        tied, decided = predicted_goal(goal, main, pair, ask, abstain)
+        ask = partial(ask_model, estimator.predict)
+        tied, decided = predicted_goal(goal, main, pair, ask, getattr(inner, "abstain", None))
         measured = tied.measure(tied.positive_mass(decided))
         slack = measured.slack
         if self.tolerance != 0.0:
@@ -141,11 +142,3 @@ def goal_scorer(
     True
     """
     return GoalScorer(goal, tolerance=tolerance, external=external, baselines=baselines, pos_label=pos_label)
-
-
-def _setting(estimator: Any, name: str) -> Any:
-    """The classifier's own `pos_label` or `abstain`, also inside a pipeline or a search; None where it has none."""
-    inner = innermost(estimator)
-    if name == "pos_label" and hasattr(inner, "positive_class_"):
-        return inner.positive_class_
-    return getattr(inner, name, None)

@@ -155,9 +155,6 @@ def safest_first(search: Callable[[Floats], Found[T]], tied: TiedGoal, proving: 
         On the rows that are searched, and on those that prove.
     """
 
-    def errors(mass: Floats) -> Floats:
-        return standard_errors(tied, mass, proving)
-
     def passed(found: Found[T]) -> float:
         """By how many standard errors a candidate passes the bound that is nearest."""
         return float(np.min(errors_passed(tied, found.positive_mass, proving), initial=np.inf))
@@ -168,7 +165,7 @@ def safest_first(search: Callable[[Floats], Found[T]], tied: TiedGoal, proving: 
     def passes(size: float) -> bool:
         nonlocal step
         # Standard errors depend on the decisions, and those of the last candidate are the nearest that are known.
-        found = search(size * errors(step.positive_mass))
+        found = search(size * standard_errors(tied, step.positive_mass, proving))
         if found.met:
             step = found
             if not any(np.array_equal(found.positive_mass, mass) for mass in seen):

@@ -81,9 +81,7 @@ def candidates_of(
     """Every threshold of each group, for linear programmes and searches; parameters as of `best_rule`."""
     z, weight, cell, used = used_rows(tied, scores)
     z, number = told_apart(z, natural), np.concatenate(list(group))[used]
-    return Candidates(
-        z, weight, cell, number, n_groups, *tightened_goal(tied, margins, for_lp=True), tied.cell_weight
-    )  # fmt: skip
+    return Candidates(z, weight, cell, number, n_groups, *tightened_goal(tied, margins, for_lp=True), tied.cell_weight)
 
 
 def tightened_goal(tied: TiedGoal, margins: Floats, *, for_lp: bool = False) -> tuple[CellCoefficients, Floats]:

@@ -210,8 +210,8 @@ def positive_class(classes: Sequence[Label], pos_label: Label = None) -> tuple[L
             "before they call fit: encode y yourself, and name the positive class by its number."
         ) * (pair == [0, 1])
         raise DataError(f"pos_label={wanted!r} is none of the classes {listing(pair)}.{numbered}")
-    positive = pair[pair.index(wanted)]
-    return pair[1 - pair.index(wanted)], positive
+    place = pair.index(wanted)
+    return pair[1 - place], pair[place]
 
 
 def _has_order(negative: str, positive: str) -> bool:

@@ -424,10 +424,9 @@ class TradeoffPath:
         for name, part in (("training", self.training), ("held-out", self.held_out)):
             if part is None:
                 continue
-            error = part.objective_error
             shown = [
                 f"{value:.4f}" + (f" +- {e:.4f}" if np.isfinite(e) else "")
-                for value, e in zip(part.objective, error, strict=True)
+                for value, e in zip(part.objective, part.objective_error, strict=True)
             ]
             columns.append((f"{name} objective", shown))
             if swept:
