@@ -291,12 +291,12 @@ def _other_class(blocks: TableBlocks, goals: GoalsFile) -> Any:
 
 
 def classes_of(request: Request, candidate: Candidate) -> list[Any] | None:
-    """The classes of a candidate, of several also those of the table's target that it does not know.
+    """The classes of a candidate, without data.positive also those of the table's target that it does not know.
 
     Without a candidate that knows its classes those of the target, and None where the negative one of two shows itself.
     """
     target, known = request.goals.data.target, candidate.classes
-    if request.goals.data.positive is not None or (known is not None and len(known) == 2):
+    if request.goals.data.positive is not None:
         return known
     seen = {value for block in request.blocks.read([target]) if target in request.blocks.names
             for value in pc.unique(block.table[target]).to_pylist() if value is not None}  # fmt: skip

@@ -270,7 +270,7 @@ def encode_block(
     """
     source = make_source(block, baselines, classes=classes)
     source, positive = with_predictions(source, block.predictions, classes, abstain=abstain)
-    if block.ramp is None:
+    if block.ramp is None or len(classes) > 2:  # one probability a row describes two classes only
         return Counted(source, positive, None)
     ramp = np.asarray(block.ramp, dtype=np.float64)
     if ramp.shape != (block.n_rows,) or not ((ramp >= 0.0) & (ramp <= 1.0)).all():

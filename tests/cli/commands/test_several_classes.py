@@ -197,8 +197,13 @@ def test_a_class_that_is_only_predicted_stands_on_the_page(folder, capsys):
     assert "virginica" in (folder / "m.html").read_text()
 
 
-def test_a_class_that_no_training_row_has_is_said_and_counts_as_errors(folder, capsys):
+@pytest.mark.parametrize("learned", [3, 2])
+def test_a_class_that_no_training_row_has_is_said_and_counts_as_errors(folder, capsys, learned):
     frame = pd.read_csv(folder / "iris.csv")
+    if learned == 2:  # a model of two classes, whose ramp says nothing of a third one
+        frame["species"] = frame["species"].replace("setosa", "virginica")
+        rules = GOALS.split("subject to floor")[0] + GOALS[GOALS.index("'''\n[model]") :]
+        (folder / "goals.toml").write_text(rules)
     frame.loc[held_out(len(frame), 0.3).argmax(), "species"] = "unheard of"
     frame.to_csv(folder / "iris.csv", index=False)
     text = "no training row has 'unheard of' as its 'species'"
@@ -206,6 +211,7 @@ def test_a_class_that_no_training_row_has_is_said_and_counts_as_errors(folder, c
     assert text in " ".join(trained["cautions"])
     audited = run(capsys, folder, "audit", "--model", folder / "m.skops", "--rows", "test", "--json")
     assert text in audited.err
-    error = json.loads(audited.out)["report"]["objective"]
-    assert error == trained["reports"]["test"]["this model"]["objective"] > 0.0
+    report = json.loads(audited.out)["report"]
+    assert report["objective"] == trained["reports"]["test"]["this model"]["objective"] > 0.0
+    assert report["ramp_objective"] is None
     assert text in run(capsys, folder, "report", "--model", folder / "m.skops", "--rows", "test").err
