@@ -404,7 +404,7 @@ def test_yes_is_known_in_other_languages(pair):
 
 def test_a_target_that_cannot_be_one_is_told_why():
     for values, said in (
-        ([1.5, 2.5, 3.5] * 10, r"has 30 values; .*Cut numbers into classes"),
+        ([1.5, 2.5, 3.5] * 10, r"has 30 values of type double; .*Cut numbers into classes"),
         (["yes"] * 30, r"has 1 value, 'yes'; .*Add rows of another one"),
     ):
         values = [value + row for row, value in enumerate(values)] if values[0] == 1.5 else values
@@ -414,6 +414,8 @@ def test_a_target_that_cannot_be_one_is_told_why():
     assert roles(n=[1, 2, 3, 4] * 10, e=[0, 0, 1, 1] * 10, space=in_parts).target == "e"
     with pytest.raises(DataError, match=r"has numbers that are not whole, such as 0\.7; a"):
         guess_roles(pa.table({"n": [1, 2, 3, 4] * 10, "space": in_parts}), "space", "t.csv")
+    with pytest.raises(DataError, match="by --target, of 2 to 20 words or whole numbers: cut numbers"):
+        roles(length=[1.5, 2.5], width=[2.5, 3.5])
     with pytest.raises(DataError, match=r"'paid', of which 1 row\(s\) without a value are left out"):
         roles(n=[1, 2, 3, 4], paid=["yes", "no", None, "no"])
     with pytest.raises(DataError, match=r"'one' has the same value in every row; 'sex' \(sex\). Add"):
@@ -456,14 +458,22 @@ def test_a_table_too_wide_to_be_tried_says_so(tmp_path, capsys, monkeypatch):
 
 @pytest.mark.parametrize(
     "table",
-    ["a\n", "a,y\n1,0\n", "a,y\n1,0\n2,1\n", "y\n0\n1\n", "a,y\n" + "1,0\n" * 50 + "1,1\n", "a,y\nx,0\nx,1\nz,1\n"],
+    [
+        "a\n",
+        "a,y\n1,0\n",
+        "a,y\n1,0\n2,1\n",
+        "y\n0\n1\n",
+        "a,y\n" + "1,0\n" * 50 + "1,1\n",
+        "a,y\nx,0\nx,1\nz,1\n",
+        "a,target\n" + "1,0\n" * 12 + "2,1\n3,2\n",
+    ],
 )
 def test_small_tables_end_in_a_file_or_a_message(tmp_path, capsys, table):
     (tmp_path / "t.csv").write_text(table)
     code = main(["init", str(tmp_path / "t.csv"), "--out", str(tmp_path / "goals.toml")])
     printed = capsys.readouterr()
     assert code == (0 if (tmp_path / "goals.toml").exists() else 2)
-    assert "defect" not in printed.err
+    assert "defect" not in printed.err and "Traceback" not in printed.err
 
 
 @pytest.mark.usefixtures("one_setting")

@@ -177,7 +177,7 @@ def guess_roles(
         others = [f"{name!r} {reason}" for name, reason in ignore.items()]
         others += [f"{name!r} ({kind})" for name, kind in protected.items()]
         why = f": {'; '.join(others[:5])}{'; ...' if len(others) > 5 else ''}" if others else ""
-        cure = "Add columns, or name the target by --target"
+        cure = "Add columns, or name another target by --target"
         stop = "" if why.endswith(("?", "...")) else "."
         raise DataError(f"{where}: no column is left as a feature of {target!r}{why}{stop} {cure}")
     return Guesses(
@@ -193,7 +193,10 @@ def _check_target(table: pa.Table, target: str, where: str) -> None:
     if _is_target(table[target].drop_null(), most=MOST_NAMED):
         return
     n_values = pc.count_distinct(table[target]).as_py()
-    fact, cure = f"{n_values} values", "Cut numbers into classes, join words, or name another column"
+    fact, cure = (
+        f"{n_values} values of type {table[target].type}",
+        "Cut numbers into classes, join words, or name another column",
+    )
     numbers = _values(table[target], MOST_NAMED) or []
     if in_parts := [value for value in numbers if isinstance(value, float) and not value.is_integer()]:
         fact = f"numbers that are not whole, such as {in_parts[0]!r}"
@@ -347,7 +350,8 @@ def _guessed_target(table: pa.Table, taken: set[str], where: str, ask: Ask | Non
             f"{name!r}, of which {gaps[name].null_count} row(s) without a value are left out then"
             for name in sorted(with_gaps, key=lambda name: len(_values(gaps[name], MOST_NAMED) or ()))[:3]
         ]
-        cure = f" ({' or '.join(may_be)})" if may_be else ""
+        needs = f", of 2 to {MOST_NAMED} words or whole numbers: cut numbers into classes, or join words, to make one"
+        cure = f" ({' or '.join(may_be)})" if may_be else "" if two_valued else needs
         raise DataError(f"{where}: {said}. Name the target by --target{cure}")
     open_ones = [*reversed(candidates), *(name for name in two_valued if "decision" in words_of(name))]
     if ask is not None and len(set(open_ones)) > 1:

@@ -385,7 +385,8 @@ def _plain_of_several(rows: pa.Table, guesses: Guesses) -> PlainModel | None:
         with _quiet(), contextlib.suppress(WidemarginError, ValueError):
             X = step.fit_transform(rows)[~unseen]
             for C in (0.002, 0.02, 0.2, 2.0):
-                share = cross_val_score(LogisticRegression(C=C, max_iter=300), X, labels[~unseen], cv=3).mean()
+                model = LogisticRegression(C=C, max_iter=300)
+                share = cross_val_score(model, X, labels[~unseen], cv=3, error_score="raise").mean()
                 found.append((-float(share), C, numbers, step))
     if not found:
         return None

@@ -229,7 +229,7 @@ def make_splits(
     if folds < 2 or smallest < folds:
         raise DataError(
             f"cv={folds} needs at least 2 folds and {folds} rows of each class, or of two of several; the smaller has "
-            f"{smallest}."
+            f"{smallest}. Give more rows of it, or join classes."
         )
     splitter = StratifiedKFold(folds, shuffle=True, random_state=random_state)
     with warnings.catch_warnings():
