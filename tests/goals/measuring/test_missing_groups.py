@@ -71,6 +71,13 @@ def test_the_spans_are_those_of_trying_every_way(rows):
         assert span.holds == {(True,): "yes", (False,): "no"}.get(tuple(met), "open"), text
 
 
+def test_rates_of_which_one_needs_labels_are_compared_by_their_slack():
+    goal, rows = f"{GROUPS}subject to rule: recall(women) >= 0.5 * negative_rate(men)", [*SURE, (None, 50, 1, 1)]
+    (span,) = audited(goal, rows, with_spans=True).missing_groups.constraints
+    slacks = [audited(goal, way, with_spans=False)["rule"].slack for way in all_ways(rows)]
+    assert [span.least, span.largest] == pytest.approx([min(slacks), max(slacks)])
+
+
 def test_rows_without_a_decision_count_as_in_the_audit():
     """Of a classifier that abstains (2 stands for no decision), against trying every way."""
     rows = [*SURE, ("F", 30, 1, 2), (None, 50, 1, 2), (None, 30, 0, 1), (None, 50, 1, 0)]

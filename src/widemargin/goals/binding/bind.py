@@ -309,7 +309,7 @@ def _check_attainable(tied: TiedGoal) -> None:
                 f"{number_text(item.cleared.ratio_bound or 0.0)}. Move the bound."
             )
         extreme, sign = ("at least", 1.0) if item.cleared.sense == "<=" else ("at most", -1.0)
-        best = item.cleared.bound - sign * float(tied.bound[j])
+        best = round(item.cleared.bound - sign * float(tied.bound[j]), 9) + 0.0  # 0 is 0, whatever the rounding
         raise GoalError(
             f"{owner} cannot hold on these rows: {item.cleared.form} is {extreme} {best:.6g} for any predictions "
             f"({item.n_rows} rows), and the bound is {number_text(item.cleared.bound)}. Move the bound."

@@ -354,7 +354,9 @@ class _Spans(NamedTuple):
             above, below, is_floor = constraint.compared_with_level()
             if below is not None and self._range_of(below)[0] > 1e-12:  # else there is no ratio in some ways
                 ratio = Linear(((1.0, Ratio(above, below)),))
-                constraint = Constraint(ratio, ">=" if is_floor else "<=", Linear((), constraint.factor.value))
+                # Where one side alone looks at labels, the ratio would be that of the labelled rows: other rates.
+                if all(rate in self.table.place for rate in ratio.rates):
+                    constraint = Constraint(ratio, ">=" if is_floor else "<=", Linear((), constraint.factor.value))
         used = [self.table.place[rate] for rate in constraint.rates]
         own = [item for item in self.groups if any(_varies(item, j) for j in used)]
         # To the rates of this constraint the other rows add the same whatever they are filled in with.
