@@ -14,6 +14,7 @@ from testing.trade_offs import made_path
 from widemargin import External, GoalThresholdClassifier, audit
 from widemargin.exceptions import DataError, GoalError
 from widemargin.report import CARD, HtmlReport, html_report
+from widemargin.report.drawings import margin_histogram
 from widemargin.report.markup import fingerprint
 from widemargin.report.words import Unit, shown
 
@@ -304,3 +305,10 @@ def test_a_model_that_decides_by_populations_is_asked_with_them():
     assert measured["tail"].rate == pytest.approx((margins < -0.5).mean())
     far = np.abs(scores) > 0.1 * np.linalg.norm(clf.estimator_.coef_)
     assert measured["sure"].rate == pytest.approx(far.mean())
+
+
+@pytest.mark.parametrize("edges", [[-0.1, 0.0, 9.0], [-9.0, 0.0, 0.1]])
+def test_the_words_beside_zero_stay_in_the_picture(edges):
+    picture = str(margin_histogram(np.array(edges), np.array([0.5, 0.5]), 0.5, "margins"))
+    wrong, right = (float(x) for x in re.findall(r'<text x="([\d.]+)"', picture))
+    assert wrong >= 36.0 and right <= 320.0 - 30.0  # a word has room

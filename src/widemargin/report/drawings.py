@@ -203,8 +203,9 @@ def margin_histogram(edges: Floats, shares: Floats, highest: float, text: str) -
                 parts.append(_hatched(**box))
     parts.append(_line(0.0, width, base, base, "axis"))
     parts.append(_line(zero, zero, 2.0, base + 4.0, "bound"))
-    parts.append(element("text", "wrong", x=zero - 6.0, y=71.0, text_anchor="end"))
-    parts.append(element("text", "right", x=zero + 6.0, y=71.0, text_anchor="start"))
+    between = min(max(zero, 42.0), width - 42.0)  # where 0 is near an end, so that no word leaves a narrow page
+    parts.append(element("text", "wrong", x=between - 6.0, y=71.0, text_anchor="end"))
+    parts.append(element("text", "right", x=between + 6.0, y=71.0, text_anchor="start"))
     return _picture(text, parts, "0 0 320 74", "bar")
 
 
