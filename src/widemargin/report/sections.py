@@ -103,7 +103,9 @@ def verdicts(content: Content, words: Words) -> Html:
     legend = (
         "Dot: what was measured. Bar: its interval. Line: the bound of the rule. Hatched: the side that keeps the rule."
     )
-    parts: list[Child] = [element("p", legend, class_="note")] if report.constraints else []
+    if not report.constraints:
+        legend = "There is no rule that could be."
+    parts: list[Child] = [element("p", legend, class_="note")]
     parts += [_card(content, rule, words) for rule in shown_rules(content, report)]
     notes = []
     if report.confidence is not None and report.constraints:

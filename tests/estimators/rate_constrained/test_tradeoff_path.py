@@ -176,6 +176,15 @@ def test_a_bundle_and_a_function_of_goals(data):
     assert positive[1] <= positive[0]  # each has the best model of both, so a price never buys more of what it is on
 
 
+def test_a_rule_that_is_written_twice_is_measured_in_both_places(data):
+    X, y, table = data
+    twice = demographic_parity("sex", ratio=0.5)
+    clf = RateConstrainedClassifier(Goal(error_rate(), [twice, recall() >= 0.5, twice]))
+    of_path = {"constraint": "recall() >= 0.5", "values": [0.5], "validation_fraction": None}
+    rate = tradeoff_path(clf, X, y, populations=table, **of_path).training.rate[0]
+    np.testing.assert_array_equal(rate[:2], rate[3:])
+
+
 def test_external_rows_and_weights(data):
     X, y, _ = data
     traffic, _, _ = make_data(500, 1)
