@@ -185,6 +185,16 @@ def test_a_rule_that_is_written_twice_is_measured_in_both_places(data):
     np.testing.assert_array_equal(rate[:2], rate[3:])
 
 
+def test_a_factor_between_rates_of_which_one_needs_labels_is_swept(data):
+    X, y, table = data
+    rule = "positive_rate() >= 0.5 * recall()"
+    clf, told = RateConstrainedClassifier(f"subject to {rule}"), {"constraint": rule, "values": [0.3, 0.5]}
+    measured = tradeoff_path(clf, X, y, populations=table, **told, validation=(X, y, table)).held_out
+    said = clf.fit(X, y, populations=table).predict(X)
+    assert measured.reached[1] == pytest.approx(said.mean() / said[y == 1].mean(), abs=0.05)
+    assert (measured.reached_error > 0.0).all()
+
+
 def test_external_rows_and_weights(data):
     X, y, _ = data
     traffic, _, _ = make_data(500, 1)

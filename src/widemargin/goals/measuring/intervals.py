@@ -23,7 +23,7 @@ import scipy.special
 from widemargin._typing import Floats, Seed
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.tied_goal import Predictions, TiedConstraint, TiedGoal
-from widemargin.goals.language.linear import Linear, Ratio
+from widemargin.goals.language.linear import Linear
 from widemargin.goals.measuring.bootstrap import slack_replicates, tallies
 from widemargin.goals.measuring.rates_of_predictions import Measured, ratio_value
 
@@ -352,7 +352,7 @@ def _influence(above: Linear, below: Linear | None, tied: TiedGoal, values: Floa
     """
     table, form, divisor = tied.table, above, 1.0
     if below is not None:
-        quotient, denominator = ratio_value(Ratio(above, below), table, values)
+        quotient, denominator = ratio_value(above, below, table, values)
         divisor = float(denominator) if np.isfinite(quotient) else np.nan
         form = above.plus(below, -float(quotient)) if np.isfinite(quotient) else above
     # By cell: what a row predicted negative adds, and how much more one predicted positive does.

@@ -16,7 +16,7 @@ from widemargin._typing import Bools, Floats, Ints, Signs
 from widemargin.goals.binding.cells import CellSpace, Rows
 from widemargin.goals.binding.sources import SAID
 from widemargin.goals.language.constraints import Constraint
-from widemargin.goals.language.linear import Linear, Rate, Ratio, When
+from widemargin.goals.language.linear import Linear, Rate, When
 
 TOLERANCE = 1e-9
 """Rounding allowed to a constraint that holds with equality."""
@@ -262,15 +262,21 @@ def form_value(form: Linear, table: RateTable, values: Floats) -> Floats:
     place = table.place
     total = np.full(values.shape[1:], form.constant)
     for coefficient, atom in form.terms:
-        part = values[place[atom]] if isinstance(atom, Rate) else ratio_value(atom, table, values)[0]
+        if isinstance(atom, Rate):
+            part = values[place[atom]]
+        else:
+            part, _ = ratio_value(atom.numerator, atom.denominator, table, values)
         total = total + coefficient * part
     return np.asarray(total)
 
 
-def ratio_value(ratio: Ratio, table: RateTable, values: Floats) -> tuple[Floats, Floats]:
-    """Value of a ratio and its denominator; the value is NaN where the denominator is zero."""
-    above = form_value(ratio.numerator, table, values)
-    below, defined = denominator_value(ratio.denominator, table, values)
+def ratio_value(numerator: Linear, denominator: Linear, table: RateTable, values: Floats) -> tuple[Floats, Floats]:
+    """Value of a quotient and its denominator; the value is NaN where the denominator is zero.
+
+    It need not be a `Ratio`, whose sides are of the same labelled rows.
+    """
+    above = form_value(numerator, table, values)
+    below, defined = denominator_value(denominator, table, values)
     return np.divide(above, below, out=np.full_like(above, np.nan), where=defined), below
 
 
@@ -304,7 +310,7 @@ def constraint_standing(constraint: Constraint, table: RateTable, values: Floats
     """Value, bound and slack of one constraint, from the values of the rates."""
     cleared = constraint.cleared
     if cleared.ratio is not None and cleared.ratio_bound is not None:
-        value, denominator = ratio_value(cleared.ratio, table, values)
+        value, denominator = ratio_value(cleared.ratio.numerator, cleared.ratio.denominator, table, values)
         numerator = form_value(cleared.ratio.numerator, table, values)
         bound = np.full_like(value, cleared.ratio_bound)
     else:

@@ -131,7 +131,11 @@ class MeasureLog:
         row: dict[str, Any] = {"objective": hard.objective, "ramp_objective": ramp.objective}
         row |= {"reached": np.nan, "reached_error": np.nan, "slack_error": np.full(len(columns), np.nan)}
         measured = {"rate": hard.value, "bound": hard.bound, "slack": hard.slack}
-        measured |= {"ramp_rate": ramp.value, "ramp_slack": ramp.slack, "compared_with": np.full(len(hard.value), np.nan)}
+        measured |= {
+            "ramp_rate": ramp.value,
+            "ramp_slack": ramp.slack,
+            "compared_with": np.full_like(hard.value, np.nan),
+        }
         for key, j in place.items():
             if key.factor is not None:
                 side = hard.bound if key.factor.is_left else hard.value
