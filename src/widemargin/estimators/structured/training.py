@@ -94,8 +94,8 @@ class StructuralOptions(SolverOptions):
     kernel : {"rbf", "linear", "poly", "laplacian", "sigmoid"}, default="rbf"
         What the `feature_map` of a ready-made model approximates; without a map it is not used.
     gamma : {"scale", "auto"}, float or None, default="scale"
-        Its width, as in `sklearn.svm.SVC`. None: chosen together with C out of "scale" times powers of 2, which takes up
-        to ten times as long; "scale" where C is a number.
+        Its width, as in `sklearn.svm.SVC`. None: chosen together with C out of "scale" times powers of 2, which takes
+        up to ten times as long; "scale" where C is a number.
     degree : float, default=3
         Of the kernel "poly".
     coef0 : float, default=0.0
