@@ -60,7 +60,8 @@ class WheelSources(BuildHookInterface):  # type: ignore[misc, type-arg]
 
 def is_public(path: Path, offered: Collection[str]) -> bool:
     """Whether what a module exports is public: a package, a module beside the packages, or one that is offered."""
-    return path.name == "__init__.py" or len(path.parts) == 2 or ".".join(path.with_suffix("").parts) in offered
+    beside_packages = len(path.parts) == 2 and (path.name[0] != "_" or path.name == "__main__.py")
+    return path.name == "__init__.py" or beside_packages or ".".join(path.with_suffix("").parts) in offered
 
 
 def exported_names(module: ast.Module) -> set[str]:

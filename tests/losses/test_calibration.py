@@ -63,7 +63,7 @@ def test_inverse_is_that_of_a_root_finder(level):
 
 @given(theta=thetas, other=thetas, share=st.floats(0, 1), level=levels)
 def test_laws_of_the_transform(theta, other, share, level):
-    """spec 4, section 3: convex, even, Psi(0) = 0, Psi(1) = phi(0), and how it scales."""
+    """Convex, even, Psi(0) = 0, Psi(1) = phi(0), and how it scales."""
     top = float(CatoniLoss(level, 1.0).value(0.0))
     assert psi_transform(0.0, level) == pytest.approx(0.0, abs=1e-14 * top)
     assert psi_transform(1.0, level) == pytest.approx(top, rel=1e-12)

@@ -1,4 +1,4 @@
-"""The ramp and its majoriser, spec 1 sections 1 and 3, checked row by row."""
+"""The ramp and its majoriser (Goh et al. 2016), checked row by row."""
 
 from collections.abc import Callable
 
@@ -61,7 +61,7 @@ def test_majoriser_is_convex(tight_at: float, z: float, other: float, share: flo
 
 
 def test_bits_of_keep() -> None:
-    """spec 1, section 3: the positive hinge counts up to z' = 1/2, the negative one from z' = -1/2, ends included."""
+    """The positive hinge counts up to z' = 1/2, the negative one from z' = -1/2, ends included."""
     z = np.array([-0.6, -0.5, 0.0, 0.5, 0.6])
     keep = np.zeros(5, dtype=np.uint8)
     plus, minus = np.zeros(1), np.zeros(1)

@@ -1,4 +1,4 @@
-"""How far constraints can fail on new rows: the bound of Appendix C of Goh et al. 2016 (spec 1, section 6).
+"""How far constraints can fail on new rows: the bound of Appendix C of Goh et al. 2016.
 
 Let D_1 ... D_k be data sets of n_i rows, each an independent draw from its own distribution, and let objective and
 constraints be `sum_i alpha_ij r_p(D_i) + beta_ij r_n(D_i)` (j = 0 is the objective). With X an upper bound of the norm

@@ -18,7 +18,7 @@ EXACT = [solve_exact(sub) for sub in PROBLEMS]
 
 
 def dual_function(sub: Any, v: np.ndarray) -> float:
-    """F(v), the minimum of the Lagrangian over (w, b), by the reference solver (spec 1, section 4)."""
+    """F(v), the minimum of the Lagrangian over (w, b), by the reference solver."""
     none, nothing = np.zeros(0, dtype=np.int64), np.zeros(0)
     start = np.zeros(sub.coef.n_cells + 1, dtype=np.int64)
     coef = CellCoefficients(*sub.coef.per_cell(v), start, none, nothing)

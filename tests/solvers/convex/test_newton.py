@@ -25,7 +25,7 @@ INF = np.inf
 
 
 def check_certificate(sub: Any, result: ConvexResult, rho: float) -> None:
-    """Every number of the result follows from (w, b), the multipliers, and spec 1 section 4b."""
+    """Every number of the result follows from (w, b), the multipliers and the dual function."""
     loss, excess = sub.values(sub.scores(result.w, result.b))
     objective = loss + 0.5 * sub.lam * result.w @ result.w
     np.testing.assert_allclose(result.violation, excess, rtol=0, atol=1e-10)

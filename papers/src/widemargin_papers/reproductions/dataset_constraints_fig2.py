@@ -1,4 +1,4 @@
-"""Figure 2 of Goh et al. 2016: error against the fairness ratio on a9a (spec 1, section 8).
+"""Figure 2 of Goh et al. 2016: error against the fairness ratio on a9a.
 
 Minimise the error subject to `s_p(A) <= s_p(B) / kappa`, without a bias, by 8 majorisation steps from w = 0, for 32
 values of 1/kappa from 1 to 6.5; beside it Zafar's constraint for 32 values of c, and the unconstrained SVM.

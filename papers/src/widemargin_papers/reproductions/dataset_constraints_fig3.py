@@ -1,4 +1,4 @@
-"""Figure 3 of Goh et al. 2016: churn and error against the churn target (spec 1, section 8), on public data.
+"""Figure 3 of Goh et al. 2016: churn and error against the churn target, on public data.
 
 Minimise `errors(D1) + false_positives(D2)` subject to `recall(D2) >= the deployed model's` and `churn(D3) <= target`,
 by 5 majorisation steps, each of them solved by the default solver, and once more by the paper's Algorithms 2 and 3 (the

@@ -1,4 +1,4 @@
-"""Figure 2 of Cotter, Shalev-Shwartz and Srebro 2012: test error against kernel evaluations (spec 2, section 6).
+"""Figure 2 of Cotter, Shalev-Shwartz and Srebro 2012: test error against kernel evaluations.
 
 SVMs without a bias, lambda = 1/n (C = 1). The paper's methods compute every kernel row they use, n evaluations a row;
 the batch perceptron is the published one, with the nu of the optimum. What averages its iterates is shown with the

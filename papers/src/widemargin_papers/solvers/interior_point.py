@@ -14,7 +14,7 @@ together with its dual (multipliers u of p, r of s, v of e, y of q):
     u_h + r_h = c0_h + sum_j v_j c_hj,   v_j + y_j = rho,   lam w + X' xi = 0,   xi_i = w_i (u_i+ - u_i-),   sum xi = 0.
 
 On the central path `u p = r s = mu` and `v e = y q = theta mu`. Where rho is infinite the constraints are hard and
-there is neither q nor y. A result is certified by the dual value of spec 1, section 4b at (u, v), not by the iteration.
+there is neither q nor y. A result is certified by the dual value at (u, v), not by the iteration.
 
 Beside it clarabel 0.11 on the same programme took 13 to 17 times as long with 5,000 rows of 20 features and two
 constraints, and 63 to 70 times with 100 features, at gaps of 1e-4 and 1e-8 alike: that solver factors a sparse matrix
@@ -309,7 +309,7 @@ class _Run:
         self.mu = (total + float(self.v @ self.e + self.y @ self.q)) / self.count
 
     def dual_value(self) -> float:
-        """Lower bound of the optimum at (u, v): spec 1, section 4b.
+        """Lower bound of the optimum at (u, v).
 
         The unregularised bias asks for `sum xi = 0`: the larger side is scaled down.
         """

@@ -1,7 +1,7 @@
 """A path over nu: along the Pareto front of norm and mean hinge loss, with the C of every nu and the nu of every C.
 
 The solution w of the SVM with parameter C solves the slack-constrained problem at a nu, `h / |w|` with its mean hinge
-loss h (spec 2, section 1); nu falls as C grows. Both ways lead through the working-set dual
+loss h; nu falls as C grows. Both ways lead through the working-set dual
 (`widemargin.solvers.kernel_svm.batch_perceptron.svms_by_nu`).
 """
 

@@ -113,7 +113,7 @@ def kernel_search(
     """Choose C (or nu) and gamma of a kernel SVM by cross-validation, on a subsample or on all rows.
 
     One kernel matrix serves all folds and all C, which are solved in increasing order, each from the solution before,
-    to a violation of 0.02. A grid of C also gives the nu of every cell, a grid of nus the C, for less than twice the
+    to a violation of 0.02. A grid of C also gives the nu of every cell, a grid of nus the C, for about twice the
     work. nu, a mean slack, does not depend on the number of rows, as C does.
 
     Parameters

@@ -106,7 +106,7 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         1 logs every step to the logger "widemargin".
     max_iter : int, default=-1
         Largest number of steps for each binary problem; -1: no limit, or that of the solver. A step is a working set of
-        up to 1024 rows with the dual solvers, a pair of rows with "smo" (as in SVC), a batch with the batch
+        up to 2048 rows with the dual solvers, a pair of rows with "smo" (as in SVC), a batch with the batch
         perceptrons, and a pass with the others.
     decision_function_shape : {"ovr", "ovo"}, default="ovr"
         With more than two classes: one column a class, or one a pair.

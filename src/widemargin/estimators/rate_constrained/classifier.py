@@ -341,8 +341,8 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
         resume : bool, default=False
             Go on from the checkpoint of a run with the same rows and parameters, if there is one.
         gather_below : int, default=2**28
-            Rows on a cluster that take at most so many bytes are fetched and worked on in this process, where a pass
-            over them takes less time than a call to the cluster. 0: they stay with their workers. The model is the
+            Rows on a cluster that take at most so many bytes are fetched and worked on in this process: on so few
+            rows calls cost about as much as workers save, or more. 0: they stay with their workers. The model is the
             same.
 
         Returns

@@ -43,15 +43,14 @@ class ChainSVC(ReadyMadeSVM):
     feature_map, n_jobs
         As in `MultiLabelSVC`.
     C : float or "auto", default="auto"
-        Weight of the losses; the papers' regulariser is `1 / (C n)`. Slack rescaling wants another C than margin
-        rescaling, by factors of 3 to 30. "auto": chosen on sequences held out, by the share of right steps or the
-        `scoring` of `solver_options`; 1 with fewer than 20 sequences. `structural_search` looks more closely, and at
-        both rescalings.
+        Weight of the losses; the papers' regulariser is `1 / (C n)`. Slack rescaling wants a smaller C than margin
+        rescaling. "auto": chosen on sequences held out, by the share of right steps or the `scoring` of
+        `solver_options`; 1 with fewer than 20 sequences. `structural_search` looks more closely, and at both
+        rescalings.
     rescaling : {"auto", "slack", "margin"}, default="auto"
         "slack" asks all labels for the same margin, and weighs the violation by the loss; "margin" asks for a margin as
         large as the loss. "auto": slack where no sequence is longer than 32 steps, else margin, because the gap of
-        slack rescaling hardly closes on long sequences (with 160 steps it was above 80% after 1000 passes, which took
-        seven times as long).
+        slack rescaling hardly closes on long sequences.
     solver, tol, max_iter, search, warm_start, random_state, time_budget, callbacks, solver_options
         As in `StructuralSVM`.
 

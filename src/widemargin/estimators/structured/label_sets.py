@@ -54,13 +54,13 @@ class MultiLabelSVC(LabelSetSVM):
         Train on explicit features that approximate a kernel, at a cost linear in the rows. Which kernel, its `gamma`
         and `n_components` are in `solver_options`; the RBF kernel by default.
     C : float or "auto", default="auto"
-        Weight of the losses; the papers' regulariser is `1 / (C n)`. Slack rescaling wants another C than margin
-        rescaling, by factors of 3 to 30. "auto": chosen on rows held out, by example Jaccard or the `scoring` of
+        Weight of the losses; the papers' regulariser is `1 / (C n)`. Slack rescaling wants a C ten or more
+        times smaller than margin rescaling. "auto": chosen on rows held out, by example Jaccard or the `scoring` of
         `solver_options`; 1 with fewer than 20 rows. `structural_search` looks more closely, and at both rescalings.
     rescaling : {"auto", "slack", "margin"}, default="auto"
         "slack" asks all labels for the same margin, and weighs the violation by the loss; "margin" asks for a margin as
         large as the loss. "auto": slack up to 128 labels, margin beyond, because the gap of slack rescaling hardly
-        closes with many (with 30 of 1000 labels a row it was above 70% after 60 passes).
+        closes with many.
     solver, tol, max_iter, search, warm_start, random_state, time_budget, callbacks, solver_options
         As in `StructuralSVM`.
     n_jobs : int, default=None

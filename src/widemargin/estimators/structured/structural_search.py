@@ -111,9 +111,8 @@ class StructuralSearch:
 def structural_path(model: Model, X: Examples, y: Examples, *, Cs: Sequence[float]) -> Iterator[Model]:
     """Train a structural SVM for several C, in increasing order, each from the dual point of the last one.
 
-    Use it if you want the models on the way. It does not reach the last one faster: with as many passes in all,
-    training for the largest C alone ended at a smaller gap on label hierarchies (7% against 9% on ImCLEF07A, 30%
-    against 80% on Diatoms, slack rescaling; `benchmarks/README.md`).
+    Use it if you want the models on the way. It does not reach the last one faster: for that train for the
+    largest C alone.
 
     Parameters
     ----------

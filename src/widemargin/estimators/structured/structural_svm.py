@@ -37,7 +37,7 @@ class StructuralSVM(StructuralEstimator):
         changed.
     C : float, default=1.0
         Weight of the losses; the papers' regulariser is `1 / (C n)`. Raising it fits the training examples more
-        closely. The best C for slack rescaling is several times smaller than that for margin rescaling.
+        closely. The best C for slack rescaling is many times smaller than that for margin rescaling.
     rescaling : {"slack", "margin"}, default="slack"
     search : str or callable, default="auto"
         How slack rescaling finds its worst label: "auto", "direct", "levels", "edge", "angular", "level" or "hull".

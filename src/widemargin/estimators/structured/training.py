@@ -95,7 +95,7 @@ class StructuralOptions(SolverOptions):
         What the `feature_map` of a ready-made model approximates; without a map it is not used.
     gamma : {"scale", "auto"}, float or None, default="scale"
         Its width, as in `sklearn.svm.SVC`. None: chosen together with C out of "scale" times powers of 2, which takes
-        five to ten times as long; "scale" where C is a number.
+        up to ten times as long; "scale" where C is a number.
     degree : float, default=3
         Of the kernel "poly".
     coef0 : float, default=0.0

@@ -3,7 +3,7 @@
     min_w  1/2 |w|^2 + C sum_i s_i H_i(w),        H_i = max_y  l_i(y) - w . p_i(y)
 
 with `psi_i(y) = phi(x_i, y_i) - phi(x_i, y)` and, of a label of loss L, `(p, l) = (psi, L)` for margin rescaling and
-`(L psi, L)` for slack rescaling (Tsochantaridis et al. 2005; spec 5.8). The weights s_i of the examples, 1 by default,
+`(L psi, L)` for slack rescaling (Tsochantaridis et al. 2005). The weights s_i of the examples, 1 by default,
 multiply p and l, so that the rest of a learner is the same with and without them, and for both rescalings.
 C is scikit-learn's; the regulariser of the papers is `1 / (C n)`.
 

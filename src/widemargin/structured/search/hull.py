@@ -8,10 +8,10 @@ the optimum over the hull. It visits the vertices that bisecting and golden sect
 Exact over the hull only: labels inside it may be better (Theorem 1).
 
 The points of a relaxation (fractional labels) fill a polygon, so the optimum over them lies on an edge of it: the edge
-search finds that edge, and mixes its ends. It is exact (spec 5.6).
+search finds that edge, and mixes its ends. It is exact.
 
 Of integer losses every level may be asked for its best label, all at once or from the most promising one down until
-none can win (spec 5.7; for chains Bauer, Müller and Kloft 2014).
+none can win (for chains: Bauer, Müller and Kloft 2014).
 """
 
 import math

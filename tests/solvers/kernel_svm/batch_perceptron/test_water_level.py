@@ -26,7 +26,7 @@ def case(seed, *, ties=False, weighted=False, largest=30):
 
 
 def closed(y, scores, volume, two):
-    """`min_k (V + S_k) / k`, or `/ 2k` with S_k the k lowest of each class (spec 2, section 3)."""
+    """`min_k (V + S_k) / k`, or `/ 2k` with S_k the k lowest of each class (Cotter et al. 2012)."""
     c = y * scores
     parts = [c[y > 0], c[y < 0]] if two else [c]
     m = min(map(len, parts))
