@@ -212,6 +212,11 @@ def warn(message: str, category: type[Warning]) -> None:
     warnings.warn(message, category, stacklevel=level)
 
 
+def warn_of_kept(message: str) -> None:
+    """Warn in the words of the error that `on_infeasible="warn"` avoids; its last cure, to keep the model, is taken."""
+    warn(f"{message.partition(', or keep ')[0].rstrip('.')}. This model is kept.", GoalWarning)
+
+
 if TYPE_CHECKING:
 
     class MarginConvergenceWarning(UserWarning):

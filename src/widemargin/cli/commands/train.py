@@ -112,7 +112,7 @@ def _fit(prepared: Prepared, path: Path | None, progress: Progress) -> _Result:
         text = str(warning)
         if isinstance(warning, MarginConvergenceWarning):
             return f"{MODEL}: {text}".replace("raise time_budget", "raise model.time_budget")
-        return text.replace(', or keep this model with on_infeasible="warn"', ". This model is kept")
+        return text
 
     with warnings_reworded(reworded), _naming("train"):
         fitted = estimator.fit(

@@ -25,7 +25,13 @@ from widemargin.estimators.rate_constrained.outcome import Infeasibility, certif
 from widemargin.estimators.rate_constrained.proof import Validated
 from widemargin.estimators.rate_constrained.training import TiedRows, Trained
 from widemargin.estimators.thresholds.guarantee import Provable
-from widemargin.exceptions import DoubtfulModelWarning, GoalWarning, InfeasibleGoalError, MarginConvergenceWarning, warn
+from widemargin.exceptions import (
+    DoubtfulModelWarning,
+    InfeasibleGoalError,
+    MarginConvergenceWarning,
+    warn,
+    warn_of_kept,
+)
 from widemargin.goals import Goal
 from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.goals.measuring.goal_report import GoalReport
@@ -332,7 +338,7 @@ class RampModel(RampParameters, Provable):
             )
             if refused:
                 raise InfeasibleGoalError(message, **(vars(why) if why else {}))
-            warn(message, GoalWarning)
+            warn_of_kept(message)
         elif trained.status == Status.MAX_ITER:
             warn(
                 f"gap {gap:.1e} > tol {options.tol:g} in the last convex step; scale the features or raise tol.",

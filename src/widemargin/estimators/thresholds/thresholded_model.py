@@ -24,7 +24,7 @@ from widemargin.estimators.thresholds.groups import find_groups, group_numbers
 from widemargin.estimators.thresholds.guarantee import Provable
 from widemargin.estimators.thresholds.rule import Rule
 from widemargin.estimators.thresholds.scores import raw_scores, row_wise
-from widemargin.exceptions import DataError, DoubtfulModelWarning, GoalWarning, InfeasibleGoalError, warn
+from widemargin.exceptions import DataError, DoubtfulModelWarning, InfeasibleGoalError, warn, warn_of_kept
 from widemargin.goals import Goal, Population
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.labels import ordered_classes, plain_labels
@@ -247,7 +247,7 @@ class ThresholdedModel(Provable, ClassifierMixin, MetaEstimatorMixin, BaseEstima
         """Raise or warn where the goal is not met, as `on_infeasible` says."""
         if self.on_infeasible == "raise":
             raise InfeasibleGoalError(message)
-        warn(message, GoalWarning)
+        warn_of_kept(message)
 
     def decision_function(self, X: Any, populations: Any = None) -> Floats:
         """The estimator's score minus `threshold_` (of the row's population), shape (n,); positive means `classes_[1]`.
