@@ -218,7 +218,7 @@ def test_external_data_sets(data):
         audit(said[None], goal, y=y, external=external)
     with pytest.raises(DataError, match="no predictions among those given"):
         audit({"traffic": said["traffic"]}, goal, y=y, external=external)
-    with pytest.raises(DataError, match="predictions for 'other', and the goal uses the external data sets 'traffic'"):
+    with pytest.raises(DataError, match=r"'other', which the goal does not use\. Its external data sets: 'traffic'"):
         audit({**said, "other": old}, goal, y=y, external=external)
     with pytest.raises(DataError, match="'traffic', which was not given"):
         audit(model, goal, X, y)

@@ -255,7 +255,8 @@ def _row_sets(
         strange = sorted(str(name) for name in given if name is not None and name not in names)
         if strange:
             raise DataError(
-                f"predictions for {listing(strange)}, and the goal uses the external data sets {external_names}."
+                f"predictions for {listing(strange)}, which the goal does not use. Its external data sets: "
+                f"{external_names}."
             )
         for name in names:
             if given.get(name) is None:

@@ -207,7 +207,8 @@ class AuditCounts(GoalCounts):
         if name not in self._parts:
             external = [other for other in self._parts if other is not None]
             raise DataError(
-                f"rows of {name!r} were given, and the goal uses the external data sets {listing(external)}."
+                f"rows of {name!r} were given, which the goal does not use. Its external data sets: "
+                f"{listing(external)}."
             )
         if not block.n_rows:
             return

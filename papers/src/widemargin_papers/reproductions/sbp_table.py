@@ -48,6 +48,7 @@ PUBLISHED = {
 
 CACHE = 2000.0  # megabytes, for both
 _FEW = 500
+_ENOUGH = 60_000
 
 
 def settings(quick: bool) -> dict[str, Any]:
@@ -62,7 +63,7 @@ def settings(quick: bool) -> dict[str, Any]:
         "train_rows": 300 if quick else None,
         "forest_rows": 300 if quick else 20_000,
         # LIBSVM's time grows with n^2.5 there.
-        "whole_forest_seconds": 0.1 if quick else 1800.0,
+        "whole_forest_seconds": 0.1 if quick else 300.0,
         "data": "synthetic" if quick else "a9a, mnist, covtype",
     }
 
@@ -87,8 +88,10 @@ def run(data: Study, settings: Mapping[str, Any], key: str) -> dict[str, Any]:
         if not whole:
             found["libsvm"], _ = _fitted(SVC(C=C, gamma=gamma, tol=tol, cache_size=CACHE), task)
         seconds = settings["whole_forest_seconds"] if whole else settings["share_of_time"] * found["libsvm"]["seconds"]
-        found["dual"], model = _fitted(KernelSVC(C=C, gamma=gamma, tol=tol, cache_size=CACHE), task)
-        nu = _mean_slack(task, gamma, model)
+        # The few columns of Forest that vary much make spatial order worth its while, though all are 54.
+        solver = "spatial-dual" if whole else "auto"
+        found["dual"], model = _fitted(KernelSVC(C=C, gamma=gamma, tol=tol, cache_size=CACHE, solver=solver), task)
+        nu = _mean_slack(task, model)
         once: dict[str, Any] = {"tol": 0.0, "max_iter": 10**9, "seed": int(seed)}
         plain = BatchOptions(batch=1, power=0)
         found["sbp"] = _timed(
@@ -132,13 +135,15 @@ def _fitted(model: Any, task: Task) -> tuple[dict[str, float], Any]:
     return _measured(seconds, model.predict(X_test) != task.y_test), model
 
 
-def _mean_slack(task: Task, gamma: float, model: KernelSVC) -> float:
-    """The mean slack of a model of norm 1: the nu at which the batch perceptron has the same optimum."""
-    coef = np.zeros(task.y.shape[0])
-    coef[model.support_] = model.dual_coef_[0]
-    scores = _rows(task, gamma).products(task.X, coef)
-    hinge = np.maximum(0.0, 1.0 - task.y * (scores + model.intercept_[0])).mean()
-    return float(hinge / np.sqrt(coef @ scores))
+def _mean_slack(task: Task, model: KernelSVC) -> float:
+    """The mean slack of a model of norm 1: the nu at which the batch perceptron has the same optimum.
+
+    The slack of as many rows as tell it to a percent or so; they are in random order.
+    """
+    support, some = task.X[model.support_], slice(_ENOUGH)
+    square = model.dual_coef_[0] @ (model.decision_function(support) - model.intercept_[0])
+    hinge = np.maximum(0.0, 1.0 - task.y[some] * model.decision_function(task.X[some]))
+    return float(hinge.mean() / np.sqrt(square))
 
 
 def _timed(task: Task, C: float, gamma: float, solve: Callable[[KernelProblem], KernelResult]) -> dict[str, float]:
