@@ -43,6 +43,17 @@ def warn_of_scales(model: object, kernel: Kernel | None, X: Matrix, least: int =
         )
 
 
+def columns_of_distances(X: Matrix) -> int:
+    """How many columns make 99% of the squared distances between rows: by these it is known which rows are near."""
+    return len(_most_of(_some_rows(X)[1]))
+
+
+def _most_of(variance: Floats, share: float = 0.99) -> Ints:
+    """The fewest features that have a share of the squared distances, the largest first."""
+    order = np.argsort(-variance, kind="stable")
+    return order[: 1 + int(np.searchsorted(np.cumsum(variance[order]), share * variance.sum()))]
+
+
 def _drowning(X: Matrix, variance: Floats, *, dominant: float = 0.99, jump: float = 1000.0, few: int = 10) -> Ints:
     """The features that drown the others, the largest first; none where there are none.
 
@@ -95,8 +106,7 @@ def warn_of_steepness(model: Any, kernel: Kernel, X: Matrix, steep: float = 1e4)
             values = np.abs(kernel.gamma * square.astype(np.float64) + kernel.coef0) ** kernel.degree
             size = float(np.mean(values))
     if steep < C * size < math.inf:
-        order = np.argsort(-variance, kind="stable")
-        largest = order[: 1 + int(np.searchsorted(np.cumsum(variance[order]), 0.99 * variance.sum()))]
+        largest = _most_of(variance)
         by_features = model.solver in ("auto", "interior-point") and InteriorPointOptions().suit(*X.shape)
         soon = kernel.name == "linear" and by_features
         warn(

@@ -361,6 +361,19 @@ def test_auto_sees_how_far_the_kernel_reaches():
     np.testing.assert_allclose(narrow.decision_function(X), flat.decision_function(X), atol=0.15)
 
 
+def test_columns_that_vary_little_leave_rows_in_spatial_order():
+    X, y = stripes(4000, 0)
+    noise = np.random.default_rng(0).normal(size=(4000, 30))
+    little, much, far = (KernelSVC(gamma=gamma, C=0.1, tol=0.1) for gamma in (90.0, 90.0, 3.0))
+    for model in (little, far):
+        with pytest.warns(KernelWarning, match="of the squared distances"):
+            model.fit(np.hstack([X, 1e-3 * noise]), y)
+    much.fit(np.hstack([X, noise]), y)
+    assert [model.solver_ for model in (little, much, far)] == ["spatial-dual", "dual", "dual"]
+    alone = KernelSVC(gamma=90.0, C=0.1, tol=0.1).fit(X, y)
+    assert np.mean(little.predict(np.hstack([X, 1e-3 * noise])) != alone.predict(X)) < 0.02
+
+
 def test_rows_held_out_take_no_part_in_training():
     X, y = stripes(600, 0)
     model = KernelSVC(tol=None, solver_options={"validation_fraction": 0.3}, random_state=3, gamma=1.0, C=1e4)

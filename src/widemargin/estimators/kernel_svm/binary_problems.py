@@ -53,6 +53,8 @@ class Training:
         C times the weights; 0 for rows that are held out.
     spatial : bool
         Whether the rows can be put in spatial order.
+    told_apart : int
+        Columns that tell which rows are near each other.
     positive : bool
         Whether the kernel is positive semi-definite, as far as is known.
     solver, tol, fit_intercept, max_iter, cache_size, shrinking, seed
@@ -64,6 +66,7 @@ class Training:
     upper: Floats
     n_columns: int
     spatial: bool
+    told_apart: int
     positive: bool
     solver: str
     tol: float | None
@@ -181,7 +184,7 @@ def train(training: Training, parts: tuple[Split, ...], budget: Budget) -> list[
             rows = matrix if index.shape[0] == n else matrix.subset(index)
         problem = KernelProblem(rows, y, mine.upper[index], mine.fit_intercept)
         chosen = choose(
-            mine.solver, n_rows=index.shape[0], n_columns=mine.n_columns, stored=stored,
+            mine.solver, n_rows=index.shape[0], n_columns=mine.n_columns, told_apart=mine.told_apart, stored=stored,
             reach=partial(share_in_reach, rows) if mine.spatial and coarse else None, hold_out=mine.tol is None,
             positive=mine.positive, device=device, linear=linear,
         )  # fmt: skip

@@ -24,7 +24,7 @@ from widemargin._typing import Column, Features, Floats, Index, Ints, Matrix
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._calibration import hold_out
 from widemargin.estimators._options import CURES, Checked, budget_of, interrupted, parameters, worst
-from widemargin.estimators.feature_scales import warn_of_steepness, warn_of_tiny_features
+from widemargin.estimators.feature_scales import columns_of_distances, warn_of_steepness, warn_of_tiny_features
 from widemargin.estimators.kernel_svm import multiclass
 from widemargin.estimators.kernel_svm.binary_problems import (
     Solved,
@@ -47,7 +47,14 @@ from widemargin.estimators.kernel_svm.kernel_model import (
 from widemargin.exceptions import CapabilityError, DataError, KernelWarning, MarginConvergenceWarning, warn
 from widemargin.kernels.functions import refuse_indefinite, sampled_spectrum
 from widemargin.solvers.base import Budget, Status
-from widemargin.solvers.kernel_svm.automatic import BY_GAP, DEFAULT_TOL, NAMES, NEED_NORMS, Chosen
+from widemargin.solvers.kernel_svm.automatic import (
+    BY_GAP,
+    DEFAULT_TOL,
+    NAMES,
+    NEED_NORMS,
+    AutomaticOptions,
+    Chosen,
+)
 from widemargin.solvers.kernel_svm.batch_perceptron.run import SBPResult
 from widemargin.solvers.kernel_svm.stopping import HoldOutOptions, choose_rows
 
@@ -374,12 +381,13 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
             if self.solver in NEED_NORMS:
                 refuse_indefinite(spectrum)
             indefinite = spectrum is not None
+            spatial = kernel.name == "rbf" and not sp.issparse(plain) and options.backend == "numpy"
+            many = spatial and rows.shape[0] >= AutomaticOptions.spatial_rows
             training = Training(
-                matrix, codes, upper, rows.shape[1],
-                spatial=kernel.name == "rbf" and not sp.issparse(plain) and options.backend == "numpy",
-                positive=not indefinite, solver=self.solver, tol=tol, fit_intercept=options.fit_intercept,
-                max_iter=self.max_iter, cache_size=self.cache_size, shrinking=self.shrinking,
-                seed=rng.randint(np.iinfo("i").max),
+                matrix, codes, upper, rows.shape[1], spatial=spatial,
+                told_apart=columns_of_distances(plain) if many else 0, positive=not indefinite, solver=self.solver,
+                tol=tol, fit_intercept=options.fit_intercept, max_iter=self.max_iter, cache_size=self.cache_size,
+                shrinking=self.shrinking, seed=rng.randint(np.iinfo("i").max),
             )  # fmt: skip
             solved = train(training, self._splits(), budget)
         results = [item.result for item in solved]

@@ -21,6 +21,7 @@ from scipy.optimize import minimize_scalar
 from widemargin._threads import limit_threads
 from widemargin._typing import Floats, Ints, Matrix, Reals
 from widemargin.estimators._calibration import calibrated, fit_calibrator
+from widemargin.estimators.feature_scales import columns_of_distances
 from widemargin.estimators.kernel_svm.binary_problems import Split, kernel_rows, share_in_reach
 from widemargin.estimators.kernel_svm.kernel_model import KernelModel
 from widemargin.exceptions import DataError
@@ -185,8 +186,9 @@ def _weigher(model: KernelModel, place: slice, weights: Matrix, backend: str) ->
                 off *= 1.0 + square if kernel.name == "rbf" else (square + abs(kernel.coef0)) ** kernel.degree
         rows: Products = kernel_rows(kernel, some, cache_size=1e9, backend=backend, tol=3e-3, largest=off)
         if alone and isinstance(vectors, np.ndarray) and kernel.name == "rbf" and type(rows) is KernelRows:
-            few = vectors.shape[1] <= AutomaticOptions.few_columns and rows.n_rows >= AutomaticOptions.spatial_rows
-            if few and share_in_reach(rows) <= AutomaticOptions.narrow:
+            told_apart = columns_of_distances(vectors) if rows.n_rows >= AutomaticOptions.spatial_rows else 0
+            most = AutomaticOptions().spatial_share(rows.n_rows, vectors.shape[1], told_apart)
+            if most > 0.0 and share_in_reach(rows) <= most:
                 # Most values are too small to matter: all that are left out add up to LIBSVM's tolerance at most.
                 reach = max(22.0, float(np.log2(largest / DEFAULT_TOL)))
                 rows = rows.tiles(np.arange(rows.n_rows), rows.dtype, reach)

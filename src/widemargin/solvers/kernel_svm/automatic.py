@@ -70,6 +70,11 @@ class AutomaticOptions:
         Share of the pairs of rows with a kernel value that counts, up to which spatial order leaves enough out.
         Covtype, 10 columns, 8,000 rows, share 0.01: 0.3 against 1.9 s; three to sixteen columns of noise, 20,000 rows,
         share 1: 2 to 15 against 1 to 3 s.
+    most_columns, narrow_of_many : int, float, default=64, 0.02
+        The same where there are more columns, of which few make nearly all of a distance: the others make a value
+        longer to compute. Three to five large columns and fifty small ones, 20,000 and 60,000 rows: with shares of
+        0.002 to 0.011 a half to a sixth of the time of subsamples, with larger kernels 1.2 to 1.5 times that time. All
+        rows and columns of Forest, share 0.01: 127 against 779 s.
     nested_rows : int, default=10,000
         Rows from which subsamples pay. Chosen on half of the problems of `python -m benchmarks kernel_problems`: by it
         "auto" takes 1.04 times as long as the best dual there, and 1.01 times on the other half.
@@ -86,9 +91,20 @@ class AutomaticOptions:
     spatial_rows: int = 4000
     coarse: float = 0.01
     narrow: float = 0.5
+    most_columns: int = 64
+    narrow_of_many: float = 0.02
     nested_rows: int = 10_000
     judged_rows: int = 8000
     side_by_side: int = 1 << 21
+
+    def spatial_share(self, n_rows: int, n_columns: int, told_apart: int) -> float:
+        """Largest share of the pairs that the kernel may reach for spatial order to pay; 0 where none is small enough.
+
+        `told_apart` columns tell which rows are near each other.
+        """
+        if n_rows < self.spatial_rows or told_apart > self.few_columns or n_columns > self.most_columns:
+            return 0.0
+        return self.narrow if n_columns <= self.few_columns else self.narrow_of_many
 
 
 class Chosen(NamedTuple):
@@ -120,6 +136,7 @@ def choose(
     *,
     n_rows: int,
     n_columns: int,
+    told_apart: int = 0,
     reach: Callable[[], float] | None = None,
     stored: bool = False,
     hold_out: bool = False,
@@ -136,6 +153,8 @@ def choose(
         One of `NAMES`, or "auto".
     n_rows, n_columns : int
         Shape of the training rows of the problem.
+    told_apart : int, default=0
+        Columns that tell which rows are near each other.
     reach : callable, optional
         Estimates the share of pairs of rows with a kernel value that counts; None where the rows cannot be put in
         spatial order (only those of a Gaussian kernel, dense, can).
@@ -174,10 +193,11 @@ def choose(
     # With all values in memory nothing is saved by shorter kernel rows or by their order.
     if stored:
         return Chosen("dual", "the kernel matrix is in memory, so its rows cost nothing")
-    if reach is not None and n_columns <= options.few_columns and n_rows >= options.spatial_rows:
+    most = options.spatial_share(n_rows, n_columns, told_apart)
+    if reach is not None and most > 0.0:
         # How far the kernel reaches is measured on some pairs only where rows are many and narrow enough.
         share = reach()
-        if share <= options.narrow:
+        if share <= most:
             return Chosen(
                 "spatial-dual",
                 f"{n_rows} rows of {n_columns} columns, and the kernel reaches {share:.0%} of the pairs: in spatial "
