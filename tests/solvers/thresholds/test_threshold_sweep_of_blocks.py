@@ -1,4 +1,4 @@
-"""The threshold over blocks is the one of a sweep over all rows."""
+"""The threshold over blocks, and by sums between edges in memory, is the one of a sweep over all rows."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,14 @@ from hypothesis import strategies as st
 from testing.blocked import blocked
 from testing.ramp_problems import random_ramp_problem
 
-from widemargin.solvers.thresholds.threshold_sweep import SweepOptions, best_threshold, best_threshold_of_blocks
+from widemargin.linalg.cells import CellCoefficients
+from widemargin.solvers.ramp.majorization import RampProblem
+from widemargin.solvers.thresholds.threshold_sweep import (
+    SweepOptions,
+    SweptThreshold,
+    best_threshold,
+    best_threshold_of_blocks,
+)
 
 
 @settings(max_examples=80)
@@ -29,13 +36,18 @@ def test_as_good_as_the_sweep(
     )
     if coarse:
         w = np.zeros(2)
-    over = blocked(problem, block_rows)
-    found = best_threshold_of_blocks(
-        over.rows, over.scores(w, b), problem.coef, problem.gamma, problem.cell_weight,
-        SweepOptions(bins=bins, fetched=fetched),
-    )  # fmt: skip
-    z = problem.scores(w, b)
-    expected = best_threshold(z, problem.weight, problem.cell, problem.coef, problem.gamma, problem.cell_weight)
+    over, z = blocked(problem, block_rows), problem.scores(w, b)
+    goal = problem.coef, problem.gamma, problem.cell_weight
+    expected = best_threshold(z, problem.weight, problem.cell, *goal)
+    options = SweepOptions(bins=bins, fetched=fetched, sorted_rows=0)
+    for found in (
+        best_threshold_of_blocks(over.rows, over.scores(w, b), *goal, options),
+        best_threshold(z, problem.weight, problem.cell, *goal, options),
+    ):
+        _as_good(found, expected, problem, z)
+
+
+def _as_good(found: SweptThreshold, expected: SweptThreshold, problem: RampProblem, z: np.ndarray) -> None:
     assert found.violation == pytest.approx(expected.violation, abs=1e-9)
     assert found.objective <= expected.objective + 1e-9  # lower where violations differ by nothing but rounding
     if not expected.violation:
@@ -53,3 +65,15 @@ def test_a_threshold_that_is_best_already_stays() -> None:
     moved = over.scores(w, b + first.threshold)
     again = best_threshold_of_blocks(over.rows, moved, problem.coef, problem.gamma, problem.cell_weight)
     assert again.threshold == 0.0
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e17])
+def test_between_the_scores_of_many_rows(scale: float) -> None:
+    """The threshold lies in the middle between two scores, whatever their size, as that of a sweep does."""
+    rng = np.random.default_rng(0)
+    z, cell = scale * rng.standard_normal(150_000).round(4), np.zeros(150_000, dtype=np.int32)
+    cell[rng.random(150_000) < 1.0 / (1.0 + np.exp(2.0 - z / scale))] = 1
+    coef = CellCoefficients(np.array([1.0, 0.0]), np.array([0.0, 1.0]), np.zeros(3, int), np.zeros(0, int), np.zeros(0))
+    given = z, np.ones(150_000), cell, coef, np.zeros(0), np.bincount(cell).astype(float)
+    found, expected = best_threshold(*given), best_threshold(*given, SweepOptions(sorted_rows=10**6))
+    assert found == expected
