@@ -25,7 +25,7 @@ from widemargin._typing import Cells, Flags, Floats, Ints, Reals
 Answer = TypeVar("Answer")
 ByRow: TypeAlias = Reals | Ints | Cells | Flags
 
-ROWS_PER_THREAD = 60_000
+ROWS_PER_THREAD = 20_000
 """Rows that are worth a thread where each costs some nanoseconds: together about the time that calling it takes."""
 NUMBERS_PER_THREAD = 200_000
 """Numbers whose products are worth a thread: a tenth of a millisecond."""

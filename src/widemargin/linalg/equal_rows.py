@@ -5,6 +5,7 @@ from typing import TypeVar
 import numpy as np
 
 from widemargin._numba import kernel
+from widemargin._threads import loop_over_rows
 from widemargin._typing import Bools, Cells, Floats, Integers, Ints, Matrix, Reals
 from widemargin.linalg import products
 
@@ -57,10 +58,10 @@ def merge_rows(X: Matrix, cell: Cells, weight: Floats | None) -> tuple[Ints, Flo
     # Equal rows have equal products with any vector, to the last bit, so they are neighbours in the order of these.
     mark, direction = np.empty(rows.shape[0]), np.random.default_rng(0).standard_normal(int(X.shape[1]))
     if isinstance(X, np.ndarray):
-        products.dense_dot(X, rows, direction, mark)
+        loop_over_rows(lambda some, out: products.dense_dot(X, some, direction, out), (rows, mark))
     else:
         entries = products.csr_parts(X)
-        products.csr_dot(*entries, rows, direction, mark)
+        loop_over_rows(lambda some, out: products.csr_dot(*entries, some, direction, out), (rows, mark))
     # Merging copies all weights, so it has to save something; numbers alone are sorted in a tenth of the time.
     ordered, fewest = np.sort(mark), 0.05 * rows.shape[0]
     if np.count_nonzero(ordered[1:] == ordered[:-1]) < fewest:

@@ -143,8 +143,7 @@ class NewtonRows(SmoothedHinges):
         d = rows.n_features
         if step != 0.0:
             # The scores are moved, not computed anew: a product with the rows is what a step costs.
-            self.dz *= step
-            self.z += self.dz
+            loop_over_rows(go, (self.z, self.dz), step)
         A, B = sub.coef.per_cell(multipliers)
         self.curvature[:] = 0.0
         if width.afresh:
@@ -193,15 +192,28 @@ class NewtonRows(SmoothedHinges):
     def move(self, dw: Floats, db: float, delta: float) -> float:
         """Set `dz` to the change of the scores by a step (dw, db); returns its square."""
         self.sub.rows.dot(dw, out=self.dz)
-        self.dz -= db
-        return float(self.dz @ self.dz)
+        square = np.zeros(1)
+        sums_over_rows(shift, (self.dz,), square, given=(db,))
+        return float(square[0])
 
     def settle(self, w: Floats, b: float) -> tuple[float, Floats]:
         """Values at (w, b), where the steps have led."""
         return self.sub.values(self.z)
 
 
-# Compiled passes over the rows.
+# Passes over the rows; NumPy's own are quicker than compiled ones, and take a range in each thread as well.
+
+
+def go(z: Floats, dz: Floats, step: float) -> None:
+    """Move z by `step dz`, and leave that in dz."""
+    dz *= step
+    z += dz
+
+
+def shift(dz: Floats, db: float, square: Floats) -> None:
+    """Take db off; add the squares of what is left."""
+    dz -= db
+    square += dz @ dz
 
 
 @kernel

@@ -109,13 +109,13 @@ def best_threshold(
         none does, the one of smallest violation.
     """
     objective, values = coef.totals(np.zeros_like(cell_weight), cell_weight, gamma.shape[0])
-    tie = options.tie * float(np.abs(z).max(initial=1.0))
+    tie = options.tie * max(1.0, float(z.max(initial=0.0)), -float(z.min(initial=0.0)))
     if z.shape[0] > max(options.sorted_rows, options.bins * coef.n_cells):
-        found = _search(_Scored(z, weight, cell), coef, gamma, cell_weight, options)
-        above = z > found.threshold
-        low, high = z.max(where=~above, initial=-np.inf), z.min(where=above, initial=np.inf)
-        if high - low > tie:  # else an edge between equal scores, of which a sweep knows
-            return replace(found, threshold=_middle(float(low), float(high)))
+        rows = _Scored(z, weight, cell)
+        found = _search(rows, coef, gamma, cell_weight, options)
+        below, above = zip(*rows.map(_neighbours, found.threshold), strict=True)
+        if min(above) - max(below) > tie:  # else an edge between equal scores, of which a sweep knows
+            return replace(found, threshold=_middle(max(below), min(above)))
     order = np.argsort(-z)  # no threshold lies between equal scores, so any order of theirs will do
     count, change, violation = swept(order, z, weight, cell, coef, values - gamma, tie)
     return SweptThreshold(between(z, order, count), objective + change, violation, count)
@@ -252,7 +252,7 @@ class _Scored(NamedTuple):
 
     def sum(self, act: "_Act[_Bins]", message: object) -> _Bins:
         """The sum of what `act` returns for them."""
-        return _Bins(*map(sum, zip(*self.map(act, message), strict=True)))
+        return _Bins(*(np.sum(same, axis=0) for same in zip(*self.map(act, message), strict=True)))
 
 
 class _ScoredBlocks(NamedTuple):
@@ -403,6 +403,12 @@ def _in_block(block: Block, message: tuple[_Act[Answer], BlockedPoint, object]) 
 
 def _reach(rows: _Scored, _: None) -> tuple[float, float]:
     return float(rows.z.min(initial=0.0)), float(rows.z.max(initial=0.0))
+
+
+def _neighbours(rows: _Scored, threshold: float) -> tuple[float, float]:
+    """The highest score not above a threshold, and the lowest above it; infinite where there is none."""
+    above = rows.z > threshold
+    return float(rows.z.max(where=~above, initial=-np.inf)), float(rows.z.min(where=above, initial=np.inf))
 
 
 def _interval(z: Floats, edges: Floats) -> Integers:
