@@ -73,7 +73,7 @@ class AutomaticOptions:
     most_columns, narrow_of_many : int, float, default=64, 0.02
         The same where there are more columns, of which few make nearly all of a distance: the others make a value
         longer to compute. Three to five large columns and fifty small ones, 20,000 and 60,000 rows: with shares of
-        0.002 to 0.011 a half to a sixth of the time of subsamples, with larger kernels 1.2 to 1.5 times that time. All
+        0.002 to 0.011 a half to a sixth of the time of subsamples, with 0.09 to 0.41 1.2 to 1.5 times that time. All
         rows and columns of Forest, share 0.01: 127 against 779 s.
     nested_rows : int, default=10,000
         Rows from which subsamples pay. Chosen on half of the problems of `python -m benchmarks kernel_problems`: by it
