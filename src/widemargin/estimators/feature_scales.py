@@ -86,8 +86,8 @@ def _drowning(X: Matrix, variance: Floats, *, dominant: float = 0.99, jump: floa
         wide &= np.cumsum(variance[by_size])[:-1] >= enough
         if wide.any():
             return by_size[: 1 + int(np.argmax(wide))]
-    count = 1 + int(np.searchsorted(np.cumsum(variance[order]), enough))
-    return order[: count if order.shape[0] >= 3 and count <= max(1, order.shape[0] // few) else 0]
+    largest = _most_of(variance, dominant)
+    return largest if order.shape[0] >= 3 and len(largest) <= max(1, order.shape[0] // few) else order[:0]
 
 
 def warn_of_steepness(model: Any, kernel: Kernel, X: Matrix, steep: float = 1e4) -> None:

@@ -53,8 +53,8 @@ class Training:
         C times the weights; 0 for rows that are held out.
     spatial : bool
         Whether the rows can be put in spatial order.
-    told_apart : int
-        Columns that tell which rows are near each other.
+    told_apart : callable
+        Counts the columns that tell which rows are near each other.
     positive : bool
         Whether the kernel is positive semi-definite, as far as is known.
     solver, tol, fit_intercept, max_iter, cache_size, shrinking, seed
@@ -66,7 +66,7 @@ class Training:
     upper: Floats
     n_columns: int
     spatial: bool
-    told_apart: int
+    told_apart: Callable[[], int]
     positive: bool
     solver: str
     tol: float | None

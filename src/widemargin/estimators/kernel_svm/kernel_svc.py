@@ -4,6 +4,7 @@ import inspect
 import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from numbers import Integral, Real
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -47,14 +48,7 @@ from widemargin.estimators.kernel_svm.kernel_model import (
 from widemargin.exceptions import CapabilityError, DataError, KernelWarning, MarginConvergenceWarning, warn
 from widemargin.kernels.functions import refuse_indefinite, sampled_spectrum
 from widemargin.solvers.base import Budget, Status
-from widemargin.solvers.kernel_svm.automatic import (
-    BY_GAP,
-    DEFAULT_TOL,
-    NAMES,
-    NEED_NORMS,
-    AutomaticOptions,
-    Chosen,
-)
+from widemargin.solvers.kernel_svm.automatic import BY_GAP, DEFAULT_TOL, NAMES, NEED_NORMS, Chosen
 from widemargin.solvers.kernel_svm.batch_perceptron.run import SBPResult
 from widemargin.solvers.kernel_svm.stopping import HoldOutOptions, choose_rows
 
@@ -381,12 +375,11 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
             if self.solver in NEED_NORMS:
                 refuse_indefinite(spectrum)
             indefinite = spectrum is not None
-            spatial = kernel.name == "rbf" and not sp.issparse(plain) and options.backend == "numpy"
-            many = spatial and rows.shape[0] >= AutomaticOptions.spatial_rows
             training = Training(
-                matrix, codes, upper, rows.shape[1], spatial=spatial,
-                told_apart=columns_of_distances(plain) if many else 0, positive=not indefinite, solver=self.solver,
-                tol=tol, fit_intercept=options.fit_intercept, max_iter=self.max_iter, cache_size=self.cache_size,
+                matrix, codes, upper, rows.shape[1],
+                spatial=kernel.name == "rbf" and not sp.issparse(plain) and options.backend == "numpy",
+                told_apart=partial(columns_of_distances, plain), positive=not indefinite, solver=self.solver, tol=tol,
+                fit_intercept=options.fit_intercept, max_iter=self.max_iter, cache_size=self.cache_size,
                 shrinking=self.shrinking, seed=rng.randint(np.iinfo("i").max),
             )  # fmt: skip
             solved = train(training, self._splits(), budget)

@@ -9,6 +9,7 @@ probabilities: 0.06.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
@@ -186,8 +187,7 @@ def _weigher(model: KernelModel, place: slice, weights: Matrix, backend: str) ->
                 off *= 1.0 + square if kernel.name == "rbf" else (square + abs(kernel.coef0)) ** kernel.degree
         rows: Products = kernel_rows(kernel, some, cache_size=1e9, backend=backend, tol=3e-3, largest=off)
         if alone and isinstance(vectors, np.ndarray) and kernel.name == "rbf" and type(rows) is KernelRows:
-            told_apart = columns_of_distances(vectors) if rows.n_rows >= AutomaticOptions.spatial_rows else 0
-            most = AutomaticOptions().spatial_share(rows.n_rows, vectors.shape[1], told_apart)
+            most = AutomaticOptions().spatial_share(rows.n_rows, some.shape[1], partial(columns_of_distances, some))
             if most > 0.0 and share_in_reach(rows) <= most:
                 # Most values are too small to matter: all that are left out add up to LIBSVM's tolerance at most.
                 reach = max(22.0, float(np.log2(largest / DEFAULT_TOL)))

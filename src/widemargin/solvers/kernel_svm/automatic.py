@@ -97,14 +97,16 @@ class AutomaticOptions:
     judged_rows: int = 8000
     side_by_side: int = 1 << 21
 
-    def spatial_share(self, n_rows: int, n_columns: int, told_apart: int) -> float:
+    def spatial_share(self, n_rows: int, n_columns: int, told_apart: Callable[[], int]) -> float:
         """Largest share of the pairs that the kernel may reach for spatial order to pay; 0 where none is small enough.
 
-        `told_apart` columns tell which rows are near each other.
+        `told_apart` counts the columns that tell which rows are near each other; it is asked where columns are many.
         """
-        if n_rows < self.spatial_rows or told_apart > self.few_columns or n_columns > self.most_columns:
+        if n_rows < self.spatial_rows or n_columns > self.most_columns:
             return 0.0
-        return self.narrow if n_columns <= self.few_columns else self.narrow_of_many
+        if n_columns <= self.few_columns:
+            return self.narrow
+        return self.narrow_of_many if told_apart() <= self.few_columns else 0.0
 
 
 class Chosen(NamedTuple):
@@ -136,7 +138,7 @@ def choose(
     *,
     n_rows: int,
     n_columns: int,
-    told_apart: int = 0,
+    told_apart: Callable[[], int] | None = None,
     reach: Callable[[], float] | None = None,
     stored: bool = False,
     hold_out: bool = False,
@@ -153,8 +155,8 @@ def choose(
         One of `NAMES`, or "auto".
     n_rows, n_columns : int
         Shape of the training rows of the problem.
-    told_apart : int, default=0
-        Columns that tell which rows are near each other.
+    told_apart : callable, optional
+        Counts the columns that tell which rows are near each other; None: all of them do.
     reach : callable, optional
         Estimates the share of pairs of rows with a kernel value that counts; None where the rows cannot be put in
         spatial order (only those of a Gaussian kernel, dense, can).
@@ -193,7 +195,7 @@ def choose(
     # With all values in memory nothing is saved by shorter kernel rows or by their order.
     if stored:
         return Chosen("dual", "the kernel matrix is in memory, so its rows cost nothing")
-    most = options.spatial_share(n_rows, n_columns, told_apart)
+    most = 0.0 if reach is None else options.spatial_share(n_rows, n_columns, told_apart or (lambda: n_columns))
     if reach is not None and most > 0.0:
         # How far the kernel reaches is measured on some pairs only where rows are many and narrow enough.
         share = reach()
