@@ -175,8 +175,10 @@ def _fourier(summary: Summary) -> Iterator[Claim]:
     )  # fmt: skip
 
 
-_QUARTER = {"adult": ("Adult", "15.0% against 14.9%"), "mnist": ("MNIST", ".46% against .44%"),
-            "forest": ("Forest", "1.6% against 1.8%")}  # fmt: skip
+_QUARTER = {"adult": ("Adult", "LIBSVM's error in a quarter of its time (15.0% against 14.9%)"),
+            "mnist": ("MNIST", "LIBSVM's error in a quarter of its time (.46% against .44%)"),
+            "forest": ("20,000 rows of Forest", "LIBSVM's error in a quarter of its time"),
+            "whole forest": ("Forest", "the error of the optimum in time (1.6% against LIBSVM's 1.8%)")}  # fmt: skip
 
 
 def _runtime(summary: Summary) -> Iterator[Claim]:
@@ -184,11 +186,11 @@ def _runtime(summary: Summary) -> Iterator[Claim]:
         if task not in summary:
             continue
         found = {name: 100 * _mean(content["error"])[0] for name, content in summary[task]["methods"].items()}
-        above = found["sbp"] - found["libsvm"]
+        wanted = found.get("libsvm", found["dual"])
         yield Claim(
-            f"{title}: LIBSVM's error in a quarter of its time ({paper})",
-            f"{found['sbp']:.2f}% against {found['libsvm']:.2f}%; this library's form for C {found['cached sbp']:.2f}%",
-            bool(above <= 0.11),
+            f"{title}: {paper}",
+            f"{found['sbp']:.2f}% against {wanted:.2f}%; this library's form for C {found['cached sbp']:.2f}%",
+            bool(found["sbp"] - wanted <= 0.11),
         )  # fmt: skip
 
 

@@ -2,18 +2,23 @@
 its time (section 5; SVMs with an unregularised bias, Table 2).
 
 LIBSVM runs to its default tolerance. The batch perceptron gets the nu of the optimum and a quarter of LIBSVM's time:
-as published (one row a step), and this library's form for C (batches, rows kept). The working-set dual of this library
-runs to LIBSVM's tolerance. Times are processor seconds on one thread, reading and checking of the data left out.
+as published (one row a step), and this library's form for C (batches, rows kept). `KernelSVC` runs to LIBSVM's
+tolerance. On all rows of Forest LIBSVM would take days: it is left out there, and the batch perceptron gets the time of
+`KernelSVC`. Times are processor seconds on one thread, reading of the data left out.
 """
 
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.svm import SVC
 
+from widemargin import KernelSVC
+from widemargin.exceptions import KernelWarning
 from widemargin.extending import limit_threads
 from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import KernelRows
@@ -21,7 +26,6 @@ from widemargin.solvers.base import Budget, Progress
 from widemargin.solvers.kernel_svm.batch_perceptron import c_form as sbp_c_form
 from widemargin.solvers.kernel_svm.batch_perceptron import nu_form as sbp
 from widemargin.solvers.kernel_svm.batch_perceptron.direction import BatchOptions
-from widemargin.solvers.kernel_svm.dual import working_set
 from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult
 from widemargin_papers.reproductions.kernel_study import FOREST, TITLES, Study, Task, about, drawn_rows, titles
 from widemargin_papers.reproductions.kernel_study import load_with_forest as load
@@ -32,37 +36,40 @@ __all__ = ["METHODS", "draw", "keys", "load", "run", "settings", "summarise", "t
 
 METHODS = {
     "libsvm": "LIBSVM",
-    "sbp": "SBP, as published, 1/4 of the time",
-    "cached sbp": "SBP for C, rows kept, 1/4 of the time",
-    "dual": "working-set dual",
+    "sbp": "SBP, as published",
+    "cached sbp": "SBP for C, rows kept",
+    "dual": "KernelSVC",
 }
 PUBLISHED = {
     "adult": ("14.9% in 195 s", "15.0%"),
     "mnist": ("0.44% in 1980 s", "0.46%"),
-    "forest": ("1.8% in 35 h", "1.6%"),
+    "whole forest": ("1.8% in 35 h", "1.6%"),
 }
 
 CACHE = 2000.0  # megabytes, for both
 _FEW = 500
+_ENOUGH = 60_000
 
 
 def settings(quick: bool) -> dict[str, Any]:
     """sigma^2 and lambda of Table 2: lambda = 1/(100 n), 1/(1000 n) and 1/(10000 n)."""
     return {
-        "sigma2": {"adult": 100.0, "mnist": 25.0, "forest": 5000.0},
-        "C": {"adult": 100.0, "mnist": 1000.0, "forest": 10_000.0},
+        "sigma2": {"adult": 100.0, "mnist": 25.0, "forest": 5000.0, "whole forest": 5000.0},
+        "C": {"adult": 100.0, "mnist": 1000.0, "forest": 10_000.0, "whole forest": 10_000.0},
         "fit_intercept": True,
-        "tol": 1e-3,
+        # Of all rows of Forest violations of .5, at a C of 10,000, leave the test error what it is.
+        "tol": {"adult": 1e-3, "mnist": 1e-3, "forest": 1e-3, "whole forest": 0.5},
         "share_of_time": 0.25,
-        "train_rows": 300 if quick else 60_000,
-        "forest_rows": 300 if quick else 20_000,  # LIBSVM's time grows with n^2.5 there: hours for all rows
+        "train_rows": 300 if quick else None,
+        "forest_rows": 300 if quick else 20_000,  # LIBSVM's time grows with n^2.5 there: days for all rows
         "data": "synthetic" if quick else "a9a, mnist, covtype",
     }
 
 
 def keys(runs: int) -> list[str]:
-    """A task and a seed, which draws the training rows and the steps."""
-    return [f"{task}, seed {seed}" for seed in range(runs) for task in TITLES | FOREST]
+    """A task and a seed, which draws the training rows and the steps; one seed of an hour's task."""
+    tasks = [*TITLES, *FOREST]
+    return [f"{task}, seed {seed}" for seed in range(runs) for task in tasks if not seed or task != "whole forest"]
 
 
 def run(data: Study, settings: Mapping[str, Any], key: str) -> dict[str, Any]:
@@ -70,34 +77,31 @@ def run(data: Study, settings: Mapping[str, Any], key: str) -> dict[str, Any]:
     name, _, seed = key.partition(", seed ")
     if name not in data.tasks:
         return {}
-    most = min(settings["train_rows"], settings["forest_rows"] if name in FOREST else np.inf)
-    task = drawn_rows(data.tasks[name], int(most), int(seed))
-    C, gamma, tol = settings["C"][name], 0.5 / settings["sigma2"][name], settings["tol"]
-    found = {}
+    task = drawn_rows(data.tasks[name], settings["forest_rows" if name == "forest" else "train_rows"], int(seed))
+    C, gamma, tol = settings["C"][name], 0.5 / settings["sigma2"][name], settings["tol"][name]
+    found: dict[str, dict[str, float]] = {}
     with limit_threads(1):
         _compile(task, gamma)
-        found["libsvm"] = _libsvm(task, C, gamma, tol)
-        limit = settings["share_of_time"] * found["libsvm"]["seconds"]
-        dual, found["dual"] = _timed(task, C, gamma, lambda p: working_set.solve(p, tol=tol))
-        scores = _rows(task, gamma).products(task.X, dual.coef)
-        hinge = np.maximum(0.0, 1.0 - task.y * (scores + dual.intercept)).mean()
-        nu = float(hinge / np.sqrt(dual.coef @ scores))
+        found["dual"], model = _fitted(KernelSVC(C=C, gamma=gamma, tol=tol, cache_size=CACHE), task)
+        seconds = found["dual"]["seconds"]
+        if name != "whole forest":
+            found["libsvm"], _ = _fitted(SVC(C=C, gamma=gamma, tol=tol, cache_size=CACHE), task)
+            seconds = settings["share_of_time"] * found["libsvm"]["seconds"]
+        nu = _mean_slack(task, model)
         once: dict[str, Any] = {"tol": 0.0, "max_iter": 10**9, "seed": int(seed)}
-        _, found["sbp"] = _timed(
-            task,
-            C,
-            gamma,
-            lambda p: sbp.solve(p, nu=nu, options=BatchOptions(batch=1, power=0), budget=_until(limit), **once),
+        plain = BatchOptions(batch=1, power=0)
+        found["sbp"] = _timed(
+            task, C, gamma, lambda p: sbp.solve(p, nu=nu, options=plain, budget=_until(seconds), **once)
         )
-        _, found["cached sbp"] = _timed(task, C, gamma, lambda p: sbp_c_form.solve(p, budget=_until(limit), **once))
+        found["cached sbp"] = _timed(task, C, gamma, lambda p: sbp_c_form.solve(p, budget=_until(seconds), **once))
     return {"n": task.y.shape[0], "nu": float(f"{nu:.4g}"), "methods": found}
 
 
 def _compile(task: Task, gamma: float) -> None:
     """Load the compiled loops, by a part of the task, before anything is timed."""
     few = drawn_rows(task, _FEW, 0)
-    for solve in (working_set.solve, sbp_c_form.solve):
-        _timed(few, 1.0, gamma, lambda p, solve=solve: solve(p))  # type: ignore[misc]
+    _fitted(KernelSVC(gamma=gamma), few)
+    _timed(few, 1.0, gamma, sbp_c_form.solve)
     _timed(few, 1.0, gamma, lambda p: sbp.solve(p, nu=0.1, options=BatchOptions(batch=1), max_iter=20))
 
 
@@ -115,26 +119,41 @@ def _until(seconds: float) -> Budget:
     return Budget(callbacks=(over,))
 
 
-def _libsvm(task: Task, C: float, gamma: float, tol: float) -> dict[str, float]:
-    """scikit-learn's SVC, on sparse rows where most entries are 0."""
-    few = np.count_nonzero(task.X) < 0.25 * task.X.size
-    X, X_test = (sp.csr_matrix(part, dtype=np.float64) if few else part.astype(np.float64) for part in task[::2])
+def _fitted(model: Any, task: Task) -> tuple[dict[str, float], Any]:
+    """Seconds and test error of a classifier, and itself; LIBSVM gets sparse rows where most entries are 0."""
+    sparse = isinstance(model, SVC) and np.count_nonzero(task.X) < 0.25 * task.X.size
+    X, X_test = (sp.csr_matrix(part, dtype=np.float64) if sparse else part for part in (task.X, task.X_test))
     began = time.process_time()
-    model = SVC(C=C, gamma=gamma, tol=tol, cache_size=CACHE).fit(X, task.y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", KernelWarning)  # Forest has the paper's scales, which differ
+        model.fit(X, task.y)
     seconds = time.process_time() - began
-    return {"seconds": round(seconds, 3), "error": round(float((model.predict(X_test) != task.y_test).mean()), 6)}
+    return _measured(seconds, model.predict(X_test) != task.y_test), model
 
 
-def _timed(
-    task: Task, C: float, gamma: float, solve: Callable[[KernelProblem], KernelResult]
-) -> tuple[KernelResult, dict[str, float]]:
+def _mean_slack(task: Task, model: KernelSVC) -> float:
+    """The mean slack of a model of norm 1: the nu at which the batch perceptron has the same optimum.
+
+    The slack of as many rows as tell it to a percent or so; they are in random order.
+    """
+    support, some = task.X[model.support_], slice(_ENOUGH)
+    square = model.dual_coef_[0] @ (model.decision_function(support) - model.intercept_[0])
+    hinge = np.maximum(0.0, 1.0 - task.y[some] * model.decision_function(task.X[some]))
+    return float(hinge.mean() / np.sqrt(square))
+
+
+def _timed(task: Task, C: float, gamma: float, solve: Callable[[KernelProblem], KernelResult]) -> dict[str, float]:
     began = time.process_time()
-    problem = KernelProblem(_rows(task, gamma), task.y, np.full(task.y.shape[0], C), True)
-    result = solve(problem)
+    result = solve(KernelProblem(_rows(task, gamma), task.y, np.full(task.y.shape[0], C), True))
     seconds = time.process_time() - began
-    scores = _rows(task, gamma).products(task.X_test, result.coef) + result.intercept
-    error = float((task.y_test * scores <= 0.0).mean())
-    return result, {"seconds": round(seconds, 3), "error": round(error, 6)}
+    used = np.flatnonzero(result.coef)
+    support = _rows(task._replace(X=task.X[used]), gamma)
+    scores = support.products(task.X_test, result.coef[used]) + result.intercept
+    return _measured(seconds, task.y_test * scores <= 0.0)
+
+
+def _measured(seconds: float, wrong: npt.NDArray[np.bool_]) -> dict[str, float]:
+    return {"seconds": round(seconds, 3), "error": round(float(wrong.mean()), 6)}
 
 
 def summarise(settings: Mapping[str, Any], runs: Mapping[str, Any]) -> dict[str, Any]:
@@ -155,6 +174,7 @@ def summarise(settings: Mapping[str, Any], runs: Mapping[str, Any]) -> dict[str,
                     for what in ("seconds", "error")
                 }
                 for method in METHODS
+                if method in several[0]["methods"]
             },
         }
     return found
@@ -165,15 +185,15 @@ def table(summary: Mapping[str, Any]) -> str:
     rows, several = [], summary[next(iter(TITLES))]["runs"]
     for name, title in titles(summary).items():
         content = summary[name]
-        for method, label in METHODS.items():
-            at = content["methods"][method]
-            known = {} if "synthetic" in content else {"libsvm": PUBLISHED[name][0], "sbp": PUBLISHED[name][1]}
+        published = PUBLISHED.get(name, ("", "")) if "synthetic" not in content else ("", "")
+        known = dict(zip(("libsvm", "sbp"), published, strict=True))
+        for method, at in content["methods"].items():
             seconds, error = at["seconds"], at["error"]
             rows.append(
                 [
-                    f"{title}, n = {content['n']}", label,
-                    f"{seconds['mean'][0]:.2f}" + (f" ± {seconds['sd'][0]:.2f}" if several > 1 else ""),
-                    percent(error, 0, several), known.get(method, ""),
+                    f"{title}, n = {content['n']}", METHODS[method],
+                    f"{seconds['mean'][0]:.2f}" + (f" ± {seconds['sd'][0]:.2f}" if content["runs"] > 1 else ""),
+                    percent(error, 0, content["runs"]), known.get(method, ""),
                 ]
             )  # fmt: skip
     how = f"{several} runs, mean ± sd" if several > 1 else "One run"

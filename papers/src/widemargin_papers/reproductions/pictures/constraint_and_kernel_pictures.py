@@ -181,13 +181,12 @@ def quarter_figure(summary: Mapping[str, Any], titles: Mapping[str, str], method
     figure, _, table = new_figure(1, len(titles), width=5.2 * len(titles), height=3.8)
     for axes, (name, title) in zip(table[0], titles.items(), strict=True):
         content = summary[name]
-        for method, label in methods.items():
-            at = content["methods"][method]
+        for method, at in content["methods"].items():
             colour = _OPTIMISERS["smo" if method == "dual" else method]["color"]
             axes.errorbar(
                 at["seconds"]["mean"], [PERCENT * at["error"]["mean"][0]], xerr=at["seconds"]["sd"],
-                yerr=[PERCENT * at["error"]["sd"][0]], marker=_MARKERS[method], color=colour, capsize=3, label=label,
-                linestyle="none",
+                yerr=[PERCENT * at["error"]["sd"][0]], marker=_MARKERS[method], color=colour, capsize=3,
+                label=methods[method], linestyle="none",
             )  # fmt: skip
         axes.set_xlim(left=0.0)
         tidy(axes, x="processor seconds", y="test error (%)", title=f"{title}, n = {content['n']}")
