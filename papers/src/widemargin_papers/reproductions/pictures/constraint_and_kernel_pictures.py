@@ -178,8 +178,8 @@ def quarter_figure(summary: Mapping[str, Any], titles: Mapping[str, str], method
     -------
     matplotlib.figure.Figure
     """
-    figure, _, table = new_figure(1, len(titles), width=5.2 * len(titles), height=3.8)
-    for axes, (name, title) in zip(table[0], titles.items(), strict=True):
+    figure, _, table = new_figure(-(-len(titles) // 2), 2, width=10.4, height=3.6 * -(-len(titles) // 2))
+    for axes, (name, title) in zip(table.flat, titles.items(), strict=False):
         content = summary[name]
         for method, at in content["methods"].items():
             colour = _OPTIMISERS["smo" if method == "dual" else method]["color"]
@@ -188,8 +188,11 @@ def quarter_figure(summary: Mapping[str, Any], titles: Mapping[str, str], method
                 yerr=[PERCENT * at["error"]["sd"][0]], marker=_MARKERS[method], color=colour, capsize=3,
                 label=methods[method], linestyle="none",
             )  # fmt: skip
-        axes.set_xlim(left=0.0)
+        axes.margins(y=0.1)
+        axes.set_xlim(0.0, 1.1 * axes.dataLim.x1)
         tidy(axes, x="processor seconds", y="test error (%)", title=f"{title}, n = {content['n']}")
+    for axes in table.flat[len(titles) :]:
+        axes.remove()
     table[0][0].legend(fontsize=8, frameon=False)
     return figure
 
