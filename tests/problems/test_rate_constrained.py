@@ -83,7 +83,7 @@ def build(data: Data, *, storage: Any = np.asarray, **options: Any) -> RateConst
     return build_problem(data.bind(), [storage(data.X), storage(data.X_traffic)], 0.1, **options)
 
 
-def apart(X: Any, cell: Any, weight: Any) -> tuple[Any, Any]:
+def apart(X: Any, cell: Any, weight: Any, *, ordered: bool) -> tuple[Any, Any]:
     """In the place of `merge_rows`: every row that is looked at stays one."""
     rows = np.flatnonzero(cell >= 0)
     return rows, np.ones(len(rows)) if weight is None else weight[rows]

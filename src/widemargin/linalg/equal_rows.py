@@ -28,11 +28,11 @@ def canonical_rows(X: M) -> M:
     return merged
 
 
-def merge_rows(X: Matrix, cell: Cells, weight: Floats | None) -> tuple[Ints, Floats]:
+def merge_rows(X: Matrix, cell: Cells, weight: Floats | None, *, ordered: bool = False) -> tuple[Ints, Floats]:
     """Merge equal rows of equal cell into one of summed weight; rows of weight zero go.
 
     Equal rows are found by a random projection and then compared entry by entry, so a collision cannot merge different
-    rows. Where less than 5% of the rows would go nothing is merged.
+    rows. Where less than 5% of the rows would go nothing is merged, unless `ordered`.
 
     Parameters
     ----------
@@ -41,11 +41,14 @@ def merge_rows(X: Matrix, cell: Cells, weight: Floats | None) -> tuple[Ints, Flo
         Cell of each row, or -1 for rows that no rate looks at (dropped).
     weight : ndarray of shape (n,) or None
         None means all ones.
+    ordered : bool, default=False
+        Sort the rows by cell and projection, in place of their numbers: the answer is the same then for the same rows
+        in any order, and for rows that are given twice.
 
     Returns
     -------
     row_of : ndarray of int64, shape (n_distinct,)
-        Increasing row numbers, the first row of each group.
+        Increasing row numbers (or sorted rows), the first row of each group.
     weights : ndarray of shape (n_distinct,)
         Summed weights.
     """
@@ -63,11 +66,13 @@ def merge_rows(X: Matrix, cell: Cells, weight: Floats | None) -> tuple[Ints, Flo
         entries = products.csr_parts(X)
         loop_over_rows(lambda some, out: products.csr_dot(*entries, some, direction, out), (rows, mark))
     # Merging copies all weights, so it has to save something; numbers alone are sorted in a tenth of the time.
-    ordered, fewest = np.sort(mark), 0.05 * rows.shape[0]
-    if np.count_nonzero(ordered[1:] == ordered[:-1]) < fewest:
-        return rows, s
+    fewest = 0.0 if ordered else 0.05 * rows.shape[0]
+    if not ordered:
+        marks = np.sort(mark)
+        if np.count_nonzero(marks[1:] == marks[:-1]) < fewest:
+            return rows, s
     # By cell first: equal rows of different cells are not merged.
-    order = np.lexsort((mark, cell[rows]))
+    order = np.lexsort((s, mark, cell[rows]))
     first, second = rows[order[:-1]], rows[order[1:]]
     candidate = np.flatnonzero((mark[order[:-1]] == mark[order[1:]]) & (cell[first] == cell[second]))
     if candidate.shape[0] < fewest:
@@ -82,7 +87,9 @@ def merge_rows(X: Matrix, cell: Cells, weight: Floats | None) -> tuple[Ints, Flo
     begins[candidate[equal] + 1] = False
     starts = np.flatnonzero(begins)
     summed = np.add.reduceat(s[order], starts)
-    leader = rows[order[starts]]  # lexsort is stable, so the first of a group is its smallest row number
+    if ordered:
+        return rows[order[starts]], summed
+    leader = np.minimum.reduceat(rows[order], starts)
     by_row = np.argsort(leader)
     return leader[by_row], summed[by_row]
 
