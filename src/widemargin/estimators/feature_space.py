@@ -238,7 +238,9 @@ class GramSpace(_KernelSpace):
         # rows of the problem are distinct ones of each matrix; support_ numbers the rows of all matrices
         starts = np.cumsum([0, *(block.X.shape[0] for block in blocks.blocks[:-1])])
         numbers = np.concatenate([block.row_of + start for block, start in zip(blocks.blocks, starts, strict=True)])
-        vectors = None if self.kernel.name == "precomputed" else _rows_of(blocks, chosen)
+        order = np.argsort(numbers[chosen])
+        vectors = None if self.kernel.name == "precomputed" else _rows_of(blocks, chosen)[order]
+        chosen = chosen[order]
         return self._combination(numbers[chosen], vectors, w[:, chosen])
 
 
@@ -364,7 +366,7 @@ def n_features_of_model(model: Any) -> int:
 
 
 def _rows_of(blocks: RowBlocks, chosen: Ints) -> Matrix:
-    """Some rows of a problem (increasing numbers) as one matrix of their own."""
+    """Some rows of a problem (increasing positions) as one matrix of their own."""
     parts = []
     for block in blocks.blocks:
         mine = chosen[(chosen >= block.place.start) & (chosen < block.place.stop)] - block.place.start

@@ -64,7 +64,8 @@ class _Block:
     def __post_init__(self) -> None:
         object.__setattr__(self, "place", slice(self.start, self.start + self.row_of.shape[0]))
         object.__setattr__(self, "sparse", not isinstance(self.X, np.ndarray))
-        object.__setattr__(self, "whole", self.row_of.shape[0] == self.X.shape[0])
+        n = self.X.shape[0]
+        object.__setattr__(self, "whole", self.row_of.shape[0] == n and bool((np.diff(self.row_of) > 0).all()))
 
     @cached_property
     def n_stored(self) -> int:

@@ -304,8 +304,8 @@ def build_problem(
     ----------
     tied : TiedGoal
     matrices : sequence of matrices of shape (n_s, d)
-        One for each source of `bound`, CSR or C-contiguous dense, float32 or float64. Large ones are referred to, not
-        copied; rows of small ones are sorted, so that the model does not depend on their order.
+        One for each source of `bound`, CSR or C-contiguous dense, float32 or float64. They are referred to, not copied.
+        Rows of small ones are taken in an order that does not depend on the one in which they are given.
     lam : float
         Weight of the regulariser beside an objective whose coefficients sum to one.
     fit_intercept : bool, default=True
@@ -318,17 +318,16 @@ def build_problem(
     blocks, weights, cells = [], [], []
     for X, source in zip(matrices, tied.sources, strict=True):
         # The last digits of sums decide ties on small tables, and with them where the search by 0/1 rates ends. So the
-        # same rows come to it in the same order and form: sparse ones as dense ones on about the tables on which it goes
-        # along any direction (`MoveOptions.any_direction`, `small`).
+        # same rows come to it in the same order and form: sparse ones as dense ones on about the tables on which it
+        # goes along any direction (`MoveOptions.any_direction`, `small`).
         small = X.shape[0] <= 50_000
         if not isinstance(X, np.ndarray) and X.shape[1] <= 20 and small:
             X = np.asarray(X.toarray())
-        small = small and (X.size if isinstance(X, np.ndarray) else X.nnz) <= 5_000_000
         seen = source.cell if kind is None else kind[source.cell]
         row_of, s = merge_rows(X, seen, source.weight, ordered=small)
-        blocks.append((X[row_of], None) if small else (X, row_of))
+        blocks.append((X, row_of))
         weights.append(s)
-        cells.append(seen[row_of] if small or row_of.shape != seen.shape else seen)
+        cells.append(seen[row_of])
         del seen, row_of, s
     return RateConstrainedProblem(
         rows=RowBlocks(blocks),

@@ -294,11 +294,11 @@ def _problem_of(
     X = _matrix(data)
     tied = replace(whole, sources=(TiedSource(source.name, cell, source.weight, source.n_rows),))
     problem = build_problem(tied, [X], lam, fit_intercept=fit_intercept)
-    parts = [(block.X, block.row_of) for block in problem.rows.blocks]  # type: ignore[union-attr]
-    weight, cell = problem.weight, problem.cell
+    assert isinstance(problem.rows, RowBlocks)
+    (block,) = problem.rows.blocks
+    parts, weight, cell = [(block.X, block.row_of)], problem.weight, problem.cell
     if scratch is not None:
-        X, row_of = parts[0]
-        X = X if row_of.shape[0] == X.shape[0] else X[row_of]
+        X = block.X if block.whole else block.X[block.row_of]
         parts, weight, cell = [(_mapped(X, scratch), None)], *(_mapped(a, scratch) for a in (weight, cell))
     return replace(problem, rows=RowBlocks(parts, centre), weight=weight, cell=cell)
 
