@@ -296,11 +296,11 @@ def _problem_of(
     problem = build_problem(tied, [X], lam, fit_intercept=fit_intercept)
     assert isinstance(problem.rows, RowBlocks)
     (block,) = problem.rows.blocks
-    parts, weight, cell = [(block.X, block.row_of)], problem.weight, problem.cell
-    if scratch is not None:
-        X = block.X if block.whole else block.X[block.row_of]
-        parts, weight, cell = [(_mapped(X, scratch), None)], *(_mapped(a, scratch) for a in (weight, cell))
-    return replace(problem, rows=RowBlocks(parts, centre), weight=weight, cell=cell)
+    if scratch is None:
+        return replace(problem, rows=RowBlocks([(block.X, block.row_of)], centre))
+    X = block.X if block.whole else block.X[block.row_of]
+    weight, cell = (_mapped(a, scratch) for a in (problem.weight, problem.cell))
+    return replace(problem, rows=RowBlocks([(_mapped(X, scratch), None)], centre), weight=weight, cell=cell)
 
 
 def _mapped(array: Any, folder: str) -> Any:
