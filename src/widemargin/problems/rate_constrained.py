@@ -324,7 +324,8 @@ def build_problem(
         if not isinstance(X, np.ndarray) and X.shape[1] <= 20 and small:
             X = np.asarray(X.toarray())
         seen = source.cell if kind is None else kind[source.cell]
-        row_of, s = merge_rows(X, seen, source.weight, ordered=small)
+        n_stored = X.size if isinstance(X, np.ndarray) else X.nnz  # wide rows are read in the order in which they lie
+        row_of, s = merge_rows(X, seen, source.weight, ordered=small and n_stored <= 2_000_000)
         blocks.append((X, row_of))
         weights.append(s)
         cells.append(seen[row_of])
