@@ -51,7 +51,7 @@ ZEROS, BYTES, NESTED, SPATIAL = "entries that are 0 left out", "rows of bytes", 
 SIDES: dict[str, tuple[Row, Row]] = {
     ZEROS: ({"solver": "dual", "without": BYTES}, {"solver": "dual", "without": ZEROS}),
     BYTES: ({"solver": "dual"}, {"solver": "dual", "without": BYTES}),
-    NESTED: ({}, {"solver": "dual"}),
+    NESTED: ({"solver": "nested-dual"}, {"solver": "dual"}),
     SPATIAL: ({}, {"solver": "nested-dual"}),
 }
 """What a fit with each device is given, and one without. Zeros are left out where bytes are not multiplied."""

@@ -359,6 +359,10 @@ def test_auto_sees_how_far_the_kernel_reaches():
     assert share == pytest.approx(100 * near, abs=2)
     flat = KernelSVC(gamma=30.0, C=0.1, tol=1e-3, solver="dual").fit(X, y)
     np.testing.assert_allclose(narrow.decision_function(X), flat.decision_function(X), atol=0.15)
+    fine = KernelSVC(gamma=90.0, C=0.1).fit(X, y)
+    assert fine.solver_ == "spatial-dual" and fine.violation_ <= 1e-3
+    flat.set_params(gamma=90.0).fit(X, y)
+    np.testing.assert_allclose(fine.decision_function(X), flat.decision_function(X), atol=5e-3)
 
 
 def test_columns_that_vary_little_leave_rows_in_spatial_order():

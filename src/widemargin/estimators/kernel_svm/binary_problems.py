@@ -147,7 +147,6 @@ def train(training: Training, parts: tuple[Split, ...], budget: Budget) -> list[
     those of one problem serve the next) or of the two classes' rows alone. Where there are few in all, compiled code
     solves one problem after the other.
     """
-    coarse = training.solver != "auto" or training.tol is None or training.tol >= AutomaticOptions.coarse
     n, device = training.rows.n_rows, isinstance(training.rows, DeviceRows)
     pairs = len(parts) > 1 and parts[0].negative is not None
     counts = np.bincount(training.codes)
@@ -184,8 +183,8 @@ def train(training: Training, parts: tuple[Split, ...], budget: Budget) -> list[
             rows = matrix if index.shape[0] == n else matrix.subset(index)
         problem = KernelProblem(rows, y, mine.upper[index], mine.fit_intercept)
         chosen = choose(
-            mine.solver, n_rows=index.shape[0], n_columns=mine.n_columns, told_apart=mine.told_apart, stored=stored,
-            reach=partial(share_in_reach, rows) if mine.spatial and coarse else None, hold_out=mine.tol is None,
+            mine.solver, n_rows=index.shape[0], n_columns=mine.n_columns, tol=mine.tol, told_apart=mine.told_apart,
+            stored=stored, reach=partial(share_in_reach, rows) if mine.spatial else None, hold_out=mine.tol is None,
             positive=mine.positive, device=device, linear=linear,
         )  # fmt: skip
         # LIBSVM's first class is the positive one, also of two classes
