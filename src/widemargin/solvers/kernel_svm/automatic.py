@@ -67,9 +67,9 @@ class AutomaticOptions:
         than a smaller one, and then the rest is solved in double precision.
     fine, fine_columns, narrow_of_fine : float, int, float, default=1e-3, 12, 0.1
         Smaller violations for which it is taken, up to so many columns, where so few pairs count. Chosen on drawn
-        problems of 4,000 to 33,000 rows, `tol=1e-3`: of 47 with a share of 0.1 or less the median takes 0.4 of the time,
-        and one takes longer, by 0.05 s; with shares of 0.2 to 0.5 the median takes 1.3 times as long. Of 33 others with
-        a share of 0.1 or less the median takes 0.53 of the time, and six take longer, by at most 0.7 s.
+        problems of 4,000 to 33,000 rows, `tol=1e-3`: of 47 with a share of 0.1 or less the median takes 0.4 of the
+        time, and one takes longer, by 0.05 s; with shares of 0.2 to 0.5 the median takes 1.3 times as long. Of 33
+        others with a share of 0.1 or less the median takes 0.53 of the time, and six take longer, by at most 0.7 s.
     narrow : float, default=0.5
         Share of the pairs of rows with a kernel value that counts, up to which spatial order leaves enough out.
         Covtype, 10 columns, 8,000 rows, share 0.01: 0.3 against 1.9 s; three to sixteen columns of noise, 20,000 rows,
