@@ -238,7 +238,7 @@ class GramSpace(_KernelSpace):
         # rows of the problem are distinct ones of each matrix; support_ numbers the rows of all matrices
         starts = np.cumsum([0, *(block.X.shape[0] for block in blocks.blocks[:-1])])
         numbers = np.concatenate([block.row_of + start for block, start in zip(blocks.blocks, starts, strict=True)])
-        order = np.argsort(numbers[chosen])
+        order = np.argsort(numbers[chosen])  # the problem may have sorted its rows
         vectors = None if self.kernel.name == "precomputed" else _rows_of(blocks, chosen)[order]
         chosen = chosen[order]
         return self._combination(numbers[chosen], vectors, w[:, chosen])

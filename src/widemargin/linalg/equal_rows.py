@@ -5,9 +5,9 @@ from typing import TypeVar
 import numpy as np
 
 from widemargin._numba import kernel
-from widemargin._threads import loop_over_rows
 from widemargin._typing import Bools, Cells, Floats, Integers, Ints, Matrix, Reals
 from widemargin.linalg import products
+from widemargin.linalg.matrix_blocks import RowBlocks
 
 __all__ = ["canonical_rows", "csr_equal_rows", "dense_equal_rows", "merge_rows"]
 
@@ -59,20 +59,14 @@ def merge_rows(X: Matrix, cell: Cells, weight: Floats | None, *, ordered: bool =
     if rows.shape[0] < 2:
         return rows, s
     # Equal rows have equal products with any vector, to the last bit, so they are neighbours in the order of these.
-    mark, direction = np.empty(rows.shape[0]), np.random.default_rng(0).standard_normal(int(X.shape[1]))
-    if isinstance(X, np.ndarray):
-        loop_over_rows(lambda some, out: products.dense_dot(X, some, direction, out), (rows, mark))
-    else:
-        entries = products.csr_parts(X)
-        loop_over_rows(lambda some, out: products.csr_dot(*entries, some, direction, out), (rows, mark))
+    direction = np.random.default_rng(0).standard_normal(int(X.shape[1]))
+    mark = RowBlocks([(X, rows)]).dot(direction, out=np.empty(rows.shape[0]))
     # Merging copies all weights, so it has to save something; numbers alone are sorted in a tenth of the time.
-    fewest = 0.0 if ordered else 0.05 * rows.shape[0]
-    if not ordered:
-        marks = np.sort(mark)
-        if np.count_nonzero(marks[1:] == marks[:-1]) < fewest:
-            return rows, s
+    marks, fewest = np.sort(mark), 0.0 if ordered else 0.05 * rows.shape[0]
+    if np.count_nonzero(marks[1:] == marks[:-1]) < fewest:
+        return rows, s
     # By cell first: equal rows of different cells are not merged.
-    order = np.lexsort((s, mark, cell[rows]))
+    order = np.lexsort((mark, cell[rows]))
     first, second = rows[order[:-1]], rows[order[1:]]
     candidate = np.flatnonzero((mark[order[:-1]] == mark[order[1:]]) & (cell[first] == cell[second]))
     if candidate.shape[0] < fewest:
@@ -81,15 +75,15 @@ def merge_rows(X: Matrix, cell: Cells, weight: Floats | None, *, ordered: bool =
     if isinstance(X, np.ndarray):
         dense_equal_rows(X, first[candidate], second[candidate], equal)
     else:
-        csr_equal_rows(*entries, first[candidate], second[candidate], equal)
+        csr_equal_rows(*products.csr_parts(X), first[candidate], second[candidate], equal)
     # A group of equal rows begins wherever a row differs from the one before it in that order.
     begins = np.ones(rows.shape[0], dtype=np.bool_)
     begins[candidate[equal] + 1] = False
     starts = np.flatnonzero(begins)
     summed = np.add.reduceat(s[order], starts)
+    leader = rows[order[starts]]  # lexsort is stable, so the first of a group is its smallest row number
     if ordered:
-        return rows[order[starts]], summed
-    leader = np.minimum.reduceat(rows[order], starts)
+        return leader, summed
     by_row = np.argsort(leader)
     return leader[by_row], summed[by_row]
 

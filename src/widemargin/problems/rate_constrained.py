@@ -293,7 +293,7 @@ class RateConstrainedProblem(_Weighted):
 
 
 def build_problem(
-    tied: TiedGoal, matrices: Sequence[Matrix], lam: float, *, fit_intercept: bool = True
+    tied: TiedGoal, matrices: Sequence[Matrix], lam: float, *, fit_intercept: bool = True, ordered: bool = True
 ) -> RateConstrainedProblem:
     """The problem of a tied goal on its rows.
 
@@ -305,10 +305,11 @@ def build_problem(
     tied : TiedGoal
     matrices : sequence of matrices of shape (n_s, d)
         One for each source of `bound`, CSR or C-contiguous dense, float32 or float64. They are referred to, not copied.
-        Rows of small ones are taken in an order that does not depend on the one in which they are given.
     lam : float
         Weight of the regulariser beside an objective whose coefficients sum to one.
     fit_intercept : bool, default=True
+    ordered : bool, default=True
+        Take the rows of small matrices in an order that does not depend on the one in which they are given.
 
     Returns
     -------
@@ -325,7 +326,7 @@ def build_problem(
             X = np.asarray(X.toarray())
         seen = source.cell if kind is None else kind[source.cell]
         n_stored = X.size if isinstance(X, np.ndarray) else X.nnz  # wide rows are read in the order in which they lie
-        row_of, s = merge_rows(X, seen, source.weight, ordered=small and n_stored <= 2_000_000)
+        row_of, s = merge_rows(X, seen, source.weight, ordered=ordered and small and n_stored <= 2_000_000)
         blocks.append((X, row_of))
         weights.append(s)
         cells.append(seen[row_of])

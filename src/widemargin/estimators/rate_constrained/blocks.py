@@ -293,7 +293,8 @@ def _problem_of(
         raise MissingDataError(f"scratch: there is no folder {scratch} where a worker runs. Make it there.")
     X = _matrix(data)
     tied = replace(whole, sources=(TiedSource(source.name, cell, source.weight, source.n_rows),))
-    problem = build_problem(tied, [X], lam, fit_intercept=fit_intercept)
+    # A block is read from its first row to its last, at every look.
+    problem = build_problem(tied, [X], lam, fit_intercept=fit_intercept, ordered=False)
     assert isinstance(problem.rows, RowBlocks)
     (block,) = problem.rows.blocks
     if scratch is None:

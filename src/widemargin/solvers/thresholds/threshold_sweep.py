@@ -426,7 +426,7 @@ def place(z: Floats, rising: Floats, guide: Ints, number: Ints) -> None:
     last = rising.shape[0] - 1
     scale = (guide.shape[0] - 1) / (rising[last] - rising[0])
     for i in range(z.shape[0]):
-        at = (z[i] - rising[0]) * scale
+        at = (z[i] - rising[0]) * scale  # no number where the score is none, which must not lead outside of `guide`
         below = guide[int(at)] if 0.0 <= at < guide.shape[0] else 0  # edges below about this score
         while below > 0 and rising[below - 1] >= z[i]:
             below -= 1

@@ -1,5 +1,6 @@
 """The figures of the reproductions, from their summaries."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -178,7 +179,8 @@ def quarter_figure(summary: Mapping[str, Any], titles: Mapping[str, str], method
     -------
     matplotlib.figure.Figure
     """
-    figure, _, table = new_figure(-(-len(titles) // 2), 2, width=10.4, height=3.6 * -(-len(titles) // 2))
+    rows = math.ceil(len(titles) / 2)
+    figure, _, table = new_figure(rows, 2, width=10.4, height=3.6 * rows)
     for axes, (name, title) in zip(table.flat, titles.items(), strict=False):
         content = summary[name]
         for method, at in content["methods"].items():
