@@ -149,6 +149,15 @@ class RowBlocks:
             ]
         )
 
+    def as_they_lie(self) -> "RowBlocks":
+        """The same rows, those that are taken in another order than they lie in copied: passes read memory in order."""
+        return RowBlocks(
+            [
+                (block.X, block.row_of) if (np.diff(block.row_of) > 0).all() else (block.X[block.row_of], None)
+                for block in self.blocks
+            ]
+        )
+
     def dot(self, w: Floats, out: Floats | None = None) -> Floats:
         """`X w`, shape (n,).
 

@@ -168,9 +168,9 @@ def with_solver(
     problem: RateConstrainedProblem, space: ColumnSpace, solver: str
 ) -> tuple[RateConstrainedProblem, ConvexStep]:
     """The problem to solve in a space, and its convex solver."""
-    if not isinstance(space, GramSpace):
-        return problem, ConvexStep(solver, problem.n_features)
     assert isinstance(problem.rows, RowBlocks)
+    if not isinstance(space, GramSpace):
+        return replace(problem, rows=problem.rows.as_they_lie()), ConvexStep(solver, problem.n_features)
     rows = space.gram(problem.rows, solver)
     return replace(problem, rows=rows), KernelStep(solver, rows)
 
