@@ -325,7 +325,7 @@ def build_problem(
         if not isinstance(X, np.ndarray) and X.shape[1] <= 20 and small:
             X = np.asarray(X.toarray())
         seen = source.cell if kind is None else kind[source.cell]
-        n_stored = X.size if isinstance(X, np.ndarray) else X.nnz  # wide rows are read in the order in which they lie
+        n_stored = X.size if isinstance(X, np.ndarray) else X.nnz  # rows in another order are copied for the passes
         row_of, s = merge_rows(X, seen, source.weight, ordered=ordered and small and n_stored <= 2_000_000)
         blocks.append((X, row_of))
         weights.append(s)
