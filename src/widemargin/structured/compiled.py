@@ -366,7 +366,7 @@ def workspace(structure: Structure, n_rows: int = 1, seed: int = 0) -> Work:
         shape = (n_rows, levels, k)
         rows = (2, max(k, levels))
     elif kind == ENUMERATION:
-        shape, rows = (1, k, k), (3 if structure.scored else 2, structure.table.shape[0])
+        shape, rows = (1, k, k), (4, structure.table.shape[0])
     elif kind == PATHS:
         rows = (4, k + 1)
     elif kind == GREEDY:

@@ -443,8 +443,8 @@ def test_a_dip_after_the_first_C_ends_no_choice():
         return 0.6 * centres[number] + rng.normal(size=(n, 10)), np.eye(12, dtype=int)[number]
 
     X, Y = draw(101, 1000)
-    found = MultiLabelSVC(random_state=0).fit(*draw(1, 400)).predict(X)
-    assert jaccard_score(Y, found, average="samples", zero_division=1.0) > 0.4  # was .34
+    found = MultiLabelSVC(random_state=5).fit(*draw(1, 400)).predict(X)
+    assert jaccard_score(Y, found, average="samples", zero_division=1.0) > 0.42  # .38 where the dip ends the path
 
 
 def test_no_advice_to_scale_where_that_was_tried_and_scored_less():

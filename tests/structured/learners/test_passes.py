@@ -7,9 +7,9 @@ import pytest
 import scipy.sparse as sp
 
 from widemargin._threads import limit_threads
-from widemargin.structured.learners import block_frank_wolfe, example_rows, passes, visits
+from widemargin.structured.learners import block_frank_wolfe, example_rows, visits
 from widemargin.structured.learners.passes import CompiledPasses, PythonPasses, choose_passes
-from widemargin.structured.learners.problem import Blocks, StructuredProblem, zero_blocks
+from widemargin.structured.learners.problem import StructuredProblem, zero_blocks
 from widemargin.structured.model import Weights
 from widemargin.structured.models import ChainModel, HierarchyModel, MulticlassModel, MultiLabelModel
 from widemargin_papers.solvers import structured_sgd as sgd
@@ -131,27 +131,8 @@ def test_compiled_loops_are_python_loops():
         average = visits.Average(np.zeros_like(blocks.a), np.zeros(6), np.zeros(problem.P), np.zeros(6, dtype=np.int64))
         gap = run(
             np.arange(6), visits.AVERAGED_STEPS, mine.training, mine.work, Weights(W, theta), blocks, np.empty(0),
-            0, problem.C, average, mine.buffers(), Blocks(np.empty((0, 0)), np.empty((0, 0)), np.empty(0)),
+            0, problem.C, average, mine.buffers(),
         )  # fmt: skip
         results.append((gap, W))
     assert results[0][0] == pytest.approx(results[1][0])
     np.testing.assert_allclose(results[0][1], results[1][1], rtol=1e-12)
-
-
-@pytest.mark.parametrize("rescaling", ["margin", "slack"])
-@pytest.mark.parametrize("kind", ["full", "weighted"])
-def test_costly_labels_looked_for_side_by_side_reach_the_same_optimum(monkeypatch, kind, rescaling):
-    """A batch is answered at the weights of its beginning, by threads; the steps stay exact."""
-    monkeypatch.setattr(passes, "COSTLY", 0)
-    model, X, Y = task(kind, n=80)
-    results = []
-    for threads in (1, 3, 3):
-        problem = StructuredProblem(model, X, Y, C=0.1, rescaling=rescaling)
-        with limit_threads(threads):
-            results.append(block_frank_wolfe.solve(problem, tol=1e-3, max_iter=400))
-    alone, together, again = results
-    assert max(alone.gap, together.gap) <= 1e-3
-    assert together.dual <= alone.primal * (1.0 + 1e-12)
-    assert alone.dual <= together.primal * (1.0 + 1e-12)
-    np.testing.assert_array_equal(together.weights.W, again.weights.W)
-    assert not np.array_equal(together.weights.W, alone.weights.W)

@@ -41,18 +41,32 @@ def test_enumeration_answers_everything(seed, k, weight):
         assert weight == "reals"
 
 
-@given(seed=st.integers(0, 10**6), k=st.integers(1, 9), weight=st.sampled_from(cases.WEIGHTS))
-def test_compiled_argmax_of_a_table(seed, k, weight):
-    """The tournament finds the best of all masks, for every rescaling."""
-    model, truth, u, theta, brute = cases.multi_label(seed, k, "full", weight, oracle="enumeration")
+@given(
+    seed=st.integers(0, 10**6), k=st.integers(1, 11), loss=st.sampled_from(("hamming", "jaccard", "f1", "exact")),
+    weight=st.sampled_from(cases.WEIGHTS), strength=st.sampled_from((0.0, 0.1, 1.0, 5.0)),
+)  # fmt: skip
+def test_the_best_set_is_that_of_the_table(seed, k, loss, weight, strength):
+    """Blocks of masks that are not looked at hold no better one, for every loss and rescaling."""
+    given = {} if loss == "hamming" else {"loss": loss}
+    model, truth, u, theta, _ = cases.multi_label(
+        seed, k, "full", weight if loss == "hamming" else "counts", oracle="enumeration", **given
+    )
+    theta = strength * theta
+    oracle = model.oracle(None, truth, u, theta)
     work, label = workspace(model.structure), np.empty_like(truth)
     h, g = enumeration.best_set(u, theta, truth, None, model.structure, work, label)
-    assert h * g == pytest.approx((brute.h * brute.g).max(), abs=1e-9)
-    h, g = enumeration.best_set(u, theta, truth, 0.7, model.structure, work, label)
-    assert h + 0.7 * g == pytest.approx(brute.best(0.7), abs=1e-9)
-    plain = np.empty_like(label)
-    assert (h, g) == enumeration.best_set.py_func(u, theta, truth, 0.7, model.structure, work, plain)
-    assert (plain == label).all()
+    best = oracle.direct()
+    assert h * g == pytest.approx(max(best.h * best.g, 0.0), abs=1e-9)
+    assert model.loss(label, truth) == pytest.approx(g)
+    for lam in (0.0, 0.7):
+        h, g = enumeration.best_set(u, theta, truth, lam, model.structure, work, label)
+        best = oracle.free(lam)
+        assert h + lam * g == pytest.approx(best.h + lam * best.g, abs=1e-9)
+        assert model.loss(label, truth) == pytest.approx(g)
+    if k <= 5:
+        plain = np.empty_like(label)
+        assert (h, g) == enumeration.best_set.py_func(u, theta, truth, 0.7, model.structure, work, plain)
+        assert (plain == label).all()
 
 
 def test_enumeration_in_plain_python():

@@ -11,7 +11,6 @@ distributed block-coordinate Frank-Wolfe"). The result depends on the batch, not
 """
 
 from collections.abc import Iterator, Mapping
-from functools import cached_property
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -44,15 +43,6 @@ __all__ = [
 
 EXAMPLES_PER_THREAD = 64
 """Fewest examples that are worth a thread: the answers for fewer cost less than its start."""
-
-
-COSTLY = 1 << 14
-"""Label sets in a table from which an argmax takes several times as long as a step. Batches of cheaper ones, of
-handwritten words and of local searches say, gained no time on two threads and left a wider gap."""
-
-BATCH = 64
-"""Fewest examples whose labels are then looked for at the same weights; 16 for each thread, where those are more. With
-64 the gap after 20 passes over 4,000 examples was a twentieth larger than with one at a time, with 256 a fifth."""
 
 _NONE = Blocks(np.empty((0, 0)), np.empty((0, 0)), np.empty(0))
 
@@ -239,11 +229,7 @@ class ManyPasses(PythonPasses):
 
 
 class CompiledPasses:
-    """Passes for models whose argmax is compiled: one question an example.
-
-    Where the argmax looks at so many label sets that it takes longer than the rest of a step, all threads look for
-    those of a batch.
-    """
+    """Passes for models whose argmax is compiled: one question an example."""
 
     def __init__(self, problem: StructuredProblem, seed: int = 0) -> None:
         model = problem.compiled
@@ -258,35 +244,25 @@ class CompiledPasses:
         self.work = workspace(model.structure, problem.longest, seed)
         self._longest_truth = int(np.diff(self.training.truth_start).max())
         self._buffers = self.buffers()
-        self._costly = model.structure.table.shape[0] >= COSTLY
         self._idle = list[tuple[Work, Buffers]]()
 
     def steps(self, order: Ints, t: int, blocks: Blocks, weights: Weights, average: Average | None) -> float:
         """Steps for the examples of `order`, in place, after t earlier ones; returns the sum of the gaps."""
         self.queries += order.shape[0]
         purpose, sums = (STEPS, no_sums(blocks)) if average is None else (AVERAGED_STEPS, average)
-        threads = threads_in_force()
-        batch = min(max(BATCH, 16 * threads), self.problem.n // 16)
-
-        def go(some: Ints, before: int, known: Blocks) -> float:
-            return visit(
-                some, purpose, self.training, self.work, weights, blocks, np.empty(0), before, self.problem.C, sums,
-                self._buffers, known,
-            )  # fmt: skip
-
-        if not self._costly or threads == 1 or batch < 2:
-            return go(order, t, _NONE)
-        total = 0.0
-        for first in range(0, order.shape[0], batch):
-            some = order[first : first + batch]
-            self._look(some, LABELS, weights, *self._found, 8)
-            total += go(some, t + first, self._found[0])
-        return total
-
-    @cached_property
-    def _found(self) -> tuple[Blocks, Floats]:
-        """Room for the labels of batches and their hinges, by example; as large as a dual point."""
-        return zero_blocks(self.problem), np.empty(self.problem.n)
+        return visit(
+            order,
+            purpose,
+            self.training,
+            self.work,
+            weights,
+            blocks,
+            np.empty(0),
+            t,
+            self.problem.C,
+            sums,
+            self._buffers,
+        )
 
     def buffers(self) -> Buffers:
         """Scratch for one example; one set a thread."""
@@ -297,28 +273,24 @@ class CompiledPasses:
         """The most violating labels of all examples at fixed weights."""
         problem = self.problem
         value, labels = np.empty(problem.n), zero_blocks(problem) if keep else _NONE
-        self._look(np.arange(problem.n), LABELS if keep else VALUES, weights, labels, value, EXAMPLES_PER_THREAD)
-        # A compiled argmax answers at once: one question an example.
-        self.queries += problem.n
-        return Responses(value, value, labels if keep else None)
-
-    def _look(self, examples: Ints, purpose: int, weights: Weights, labels: Blocks, value: Floats, least: int) -> None:
-        """Ask for some examples at fixed weights, side by side where there are `least` of them for a thread."""
 
         def part(first: int, last: int) -> None:
             # Every thread has arrays of its own, for as long as it looks.
             try:
                 own = self._idle.pop()
             except IndexError:
-                own = workspace(self.training.structure, self.problem.longest, self._seed), self.buffers()
+                own = workspace(self.training.structure, problem.longest, self._seed), self.buffers()
             work, buffers = own
             visit(
-                examples[first:last], purpose, self.training, work, weights, labels, value, 0, 0.0, no_sums(labels),
-                buffers, _NONE,
+                np.arange(first, last), LABELS if keep else VALUES, self.training, work, weights, labels, value, 0, 0.0,
+                no_sums(labels), buffers,
             )  # fmt: skip
             self._idle.append(own)
 
-        in_threads(examples.shape[0], least, part, pieces=1)
+        in_threads(problem.n, EXAMPLES_PER_THREAD, part, pieces=1)
+        # A compiled argmax answers at once: one question an example.
+        self.queries += problem.n
+        return Responses(value, value, labels if keep else None)
 
 
 Passes = PythonPasses | CompiledPasses

@@ -234,7 +234,7 @@ def respond(
 @kernel
 def visit(
     order: Ints, purpose: int, training: Training, work: Work, weights: Weights, blocks: Blocks, values: Floats, t: int,
-    C: float, average: Average, buffers: Buffers, known: Blocks,
+    C: float, average: Average, buffers: Buffers,
 ) -> float:  # fmt: skip
     """Visit the examples of `order`.
 
@@ -249,19 +249,16 @@ def visit(
         Arrays that the purpose has no use for may be empty.
     t : int
         Steps made before.
-    known : Blocks
-        Of all examples, (p, p_b, loss) of labels that were found before, at other weights, and that steps go towards.
-        Without rows they are looked for at the weights of now.
 
     Returns
     -------
     float
-        Sum of the gaps of the blocks, each before its step; labels that are no longer worth one count 0.
+        Sum of the gaps of the blocks, each before its step.
     """
     rows, start, gram, gram_start, truth, truth_start, structure, lam, weight, shift = training
     (a, b, loss), (W, theta), (u, p, p_b, label) = blocks, weights, buffers
     a_sums, loss_sums, theta_sums, visited = average
-    total, least = 0.0, -np.inf if known.loss.shape[0] == 0 else 0.0
+    total = 0.0
     for position in range(order.shape[0]):
         i = order[position]
         first, last = start[i], start[i + 1]
@@ -273,22 +270,14 @@ def visit(
             work.scratch[3, 0] = i * 613 % work.draws.shape[0]
         scores(rows, first, last, W, u)
         keep_in_place(shift, i, u)
-        if known.loss.shape[0] > 0:
-            # Number by number: compiling NumPy's copies would take seconds at the first fit.
-            own_loss, value = known.loss[i], 0.0
-            for r in range(m):
-                for s in range(u.shape[1]):
-                    p[r, s] = known.a[first + r, s]
-            for j in range(p_b.shape[0]):
-                p_b[j] = known.b[i, j]
-        else:
-            own_loss, value = respond(
-                u[:m], theta, mine, weight[i], lam, structure, work, label[: mine.shape[0]], p[:m], p_b
-            )
+        own_loss, value = respond(
+            u[:m], theta, mine, weight[i], lam, structure, work, label[: mine.shape[0]], p[:m], p_b
+        )
         if purpose < STEPS:
             values[i] = value
         if purpose == LABELS:
             loss[i] = own_loss
+            # Number by number: compiling NumPy's copies would take seconds at the first fit.
             for r in range(m):
                 for s in range(u.shape[1]):
                     a[first + r, s] = p[r, s]
@@ -307,7 +296,7 @@ def visit(
         gap, _ = update_block(
             rows, first, last, products, u[:m], p[:m], p_b, own_loss, C, a[first:last], b[i], loss, i, W, theta
         )
-        total += max(gap, before, least)
+        total += max(gap, before)
     return total
 
 

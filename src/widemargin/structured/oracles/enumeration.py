@@ -1,7 +1,8 @@
-"""Oracles that look at all labels: classes, tables of label sets, paths of a forest.
+"""Oracles that know all labels: classes, tables of label sets, paths of a forest.
 
 The label sets of at most about 18 labels cost two additions each: the table of scores doubles with every label. Masks
-are relative to the truth (`mask = y xor y_i`), so the losses do not depend on the example.
+are relative to the truth (`mask = y xor y_i`), so the losses do not depend on the example. The best set alone costs far
+less: masks that agree in their first labels make a block, and most blocks are known to hold none that is better.
 """
 
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from widemargin._numba import array_kernel, kernel
+from widemargin._numba import array_kernel, kernel, larger
 from widemargin._typing import Bools, Floats, Ints
 from widemargin.structured.compiled import F1, HAMMING, JACCARD, MULTICLASS, PATHS, Desk, Structure, Work
 from widemargin.structured.oracle import CONE, DIRECT, FREE, LEVEL, LEVELS, Answer
@@ -33,28 +34,39 @@ def loss_of_sets(scored: int, wrong: float, missed: float, size: float) -> float
     return 1.0
 
 
-@array_kernel
-def losses(truth: Ints, structure: Structure, work: Work) -> Floats:
-    """Loss of every mask: the table, where it does not depend on the truth, else `work.rows[2]`."""
-    if structure.scored == HAMMING:
-        return structure.table
-    own, size, wrong = 0, 0.0, structure.table
-    G: Floats = work.rows[2]
+@kernel
+def _labels_of(truth: Ints) -> tuple[int, float]:
+    """The mask of the labels of the truth, and their number."""
+    own, size = 0, 0.0
     for index in range(truth.shape[0]):
         own |= truth[index] << index
         size += truth[index]
+    return own, size
+
+
+@kernel
+def _loss_of_mask(mask: int, own: int, size: float, structure: Structure) -> float:
+    """Loss of the set that differs from a truth of `size` labels, `own`, in the labels of the mask."""
+    wrong: float = structure.table[mask]
+    if structure.scored == HAMMING:
+        return wrong
     # The table counts the labels of a mask: of all that are flipped, and of those of the truth among them.
+    return loss_of_sets(structure.scored, wrong, structure.table[mask & own], size)
+
+
+@array_kernel
+def losses(truth: Ints, structure: Structure) -> Floats:
+    """Loss of every mask."""
+    G, (own, size) = np.empty_like(structure.table), _labels_of(truth)
     for mask in range(G.shape[0]):
-        G[mask] = loss_of_sets(structure.scored, wrong[mask], wrong[mask & own], size)
+        G[mask] = _loss_of_mask(mask, own, size, structure)
     return G
 
 
 @kernel
-def fill(u: Floats, theta: Floats, truth: Ints, structure: Structure, work: Work) -> None:
-    """`f(y) - f(y_i)` of every mask, into `work.rows[0]`."""
-    k = truth.shape[0]
-    F, R, T = work.rows[0], work.rows[1], work.values[0]
-    for row in range(k):
+def _fill_gains(T: Floats, u: Floats, theta: Floats, truth: Ints, structure: Structure) -> None:
+    """What flipping one label of the truth gains, on the diagonal, and flipping two beyond the sum of the two."""
+    for row in range(truth.shape[0]):
         T[row, row] = u[0, row]
     for e in range(structure.pairs.shape[0]):
         p, q = structure.pairs[e, 0], structure.pairs[e, 1]
@@ -63,19 +75,37 @@ def fill(u: Floats, theta: Floats, truth: Ints, structure: Structure, work: Work
         t = theta[e] if truth[p] == truth[q] else -theta[e]
         T[p, q] = t
         T[q, p] = t
-    # F[mask] is the gain of flipping the labels of the mask, R[mask] what flipping one more label (row) gains on top
-    # of them. Label by label, the upper half of F is the lower half plus R: two additions a label set, without jumps,
-    # so the compiler makes vector instructions of them.
-    F[0] = 0.0
-    for row in range(k):
-        R[0] = -T[row, row] if truth[row] else T[row, row]
-        for m in range(row):
-            half, step = 1 << m, T[row, m]
-            for i in range(half):
+    for row in range(truth.shape[0]):
+        T[row, row] = -T[row, row] if truth[row] else T[row, row]
+
+
+@kernel
+def _double(T: Floats, first: int, last: int, F: Floats, R: Floats) -> None:
+    """From `F[0]` on, what flipping each set of the labels from `first` to `last` gains on top of it.
+
+    What flipping one later label gains on top of each set goes into R, label by label.
+    """
+    # Label by label, the upper half of F is the lower half plus what flipping that label (row) gains: two additions a
+    # label set, without jumps, so the compiler makes vector instructions of them.
+    for row in range(first, T.shape[0]):
+        place = max(row - last, 0) << (last - first)
+        R[place] = T[row, row]
+        for m in range(first, min(row, last)):
+            half, step = 1 << (m - first), T[row, m]
+            for i in range(place, place + half):
                 R[half + i] = R[i] + step
-        half = 1 << row
+        half = 1 << (row - first) if row < last else 0
         for i in range(half):
             F[half + i] = F[i] + R[i]
+
+
+@kernel
+def fill(u: Floats, theta: Floats, truth: Ints, structure: Structure, work: Work) -> None:
+    """`f(y) - f(y_i)` of every mask, into `work.rows[0]`."""
+    T, F = work.values[0], work.rows[0]
+    _fill_gains(T, u, theta, truth, structure)
+    F[0] = 0.0
+    _double(T, 0, truth.shape[0], F, work.rows[1])
 
 
 @kernel
@@ -85,37 +115,98 @@ def label_of(mask: int, truth: Ints, label: Ints) -> None:
         label[index] = truth[index] ^ ((mask >> index) & 1)
 
 
-@array_kernel
+@kernel
+def _bound_blocks(
+    T: Floats, slope: float, lam: float | None, outer: int, own: int, size: float, structure: Structure, work: Work
+) -> int:
+    """Lower the bounds of all blocks by the largest `f + slope w` in each, w the weight of the flipped labels.
+
+    Returns the block with the largest bound.
+    """
+    F, bound, sums, gains = work.rows[0], work.rows[1], work.rows[2], work.rows[3]
+    n, k, top = 1 << outer, T.shape[0], 0
+    for i in range(n):
+        sums[i] = F[i] + slope * structure.table[i]
+    for row in range(outer, k):
+        # Each label is flipped where that may gain something. Pairs within a block are counted with the later label.
+        most, gain = slope * structure.weight[0, row], gains[(row - outer) * n : (row - outer + 1) * n]
+        for other in range(outer, row):
+            most += max(T[row, other], 0.0)
+        for i in range(n):
+            sums[i] += larger(gain[i] + most, 0.0)
+    for i in range(n):
+        value = sums[i]
+        if structure.scored != HAMMING:
+            # These losses grow with each flipped label, and are no sums: the slope is 0, and the largest one counts.
+            loss = _loss_of_mask(i | (1 << k) - n, own, size, structure)
+            value = larger(1.0 + value, 0.0) * loss if lam is None else value + lam * loss
+        elif lam is None:
+            value = larger(1.0 + value, 0.0) ** 2 / (4.0 * slope)
+        bound[i] = min(bound[i], value)
+        if bound[i] > bound[top]:
+            top = i
+    return top
+
+
+@kernel
+def _best_of_block(
+    block: int, T: Floats, lam: float | None, outer: int, own: int, size: float, structure: Structure, work: Work
+) -> tuple[float, int, float, float]:
+    """The largest `f + lam g`, or `(1 + f) g`, of the masks of a block; the mask, and its f and g."""
+    k, f, gains = T.shape[0], work.rows[2], work.rows[3]
+    for row in range(outer, k):
+        T[row, row] = gains[((row - outer) << outer) + block]
+    f[0] = work.rows[0, block]
+    _double(T, outer, k, f, f[1 << (k - outer) :])
+    top, best, at = -np.inf, block, 0
+    for i in range(1 << (k - outer)):
+        mask = block | i << outer
+        g = _loss_of_mask(mask, own, size, structure)
+        value = (1.0 + f[i]) * g if lam is None else f[i] + lam * g
+        if value > top:
+            top, best, at = value, mask, i
+    return top, best, f[at], _loss_of_mask(best, own, size, structure)
+
+
+@kernel
 def best_set(
     u: Floats, theta: Floats, truth: Ints, lam: float | None, structure: Structure, work: Work, label: Ints
 ) -> tuple[float, float]:
-    """The label with the largest `h + lam g`, without lam `h g`; returns its (h, g)."""
-    fill(u, theta, truth, structure, work)
-    F, best, G = work.rows[0], work.rows[1], losses(truth, structure, work)
-    # The first round of the tournament computes the values, half against half.
-    width = F.shape[0] // 2
-    for i in range(width):
-        if lam is None:
-            low, high = (1.0 + F[i]) * G[i], (1.0 + F[width + i]) * G[width + i]
-        else:
-            low, high = F[i] + lam * G[i], F[width + i] + lam * G[width + i]
-        best[i] = high if high > low else low
-    while width > 64:  # a tournament, half against half without jumps, down to some lanes of a vector each
-        width //= 2
-        for i in range(width):
-            best[i] = best[width + i] if best[width + i] > best[i] else best[i]
-    # The winner is in the lane of the largest value; only the masks of that lane are looked at again.
-    lane = 0
-    for i in range(1, width):
-        if best[i] > best[lane]:
-            lane = i
-    top, mask = -np.inf, 0
-    for i in range(lane, F.shape[0], max(width, 1)):
-        value = (1.0 + F[i]) * G[i] if lam is None else F[i] + lam * G[i]
-        if value > top:
-            top, mask = value, i
-    label_of(int(mask), truth, label)  # compiled for whole numbers, and not for the constant 0 too
-    return 1.0 + F[mask], G[mask]
+    """The label with the largest `h + lam g`, without lam `h g`; returns its (h, g). Of equal ones the truth wins.
+
+    Masks that agree in the first half of the labels make a block. A block is looked at only where its bound is above
+    the best value so far. For a product, with g a sum of weights, `(h + slope g)^2 / (4 slope)` is a bound for every
+    slope, and the closest one where `h = slope g`. So the slopes are those of the best masks so far.
+    """
+    k = truth.shape[0]
+    outer = k - (k - 1) // 2
+    n = 1 << outer
+    T, F, bound = work.values[0], work.rows[0], work.rows[1]
+    _fill_gains(T, u, theta, truth, structure)
+    F[0] = 0.0
+    _double(T, 0, outer, F, work.rows[3])
+    bound[:n] = np.inf
+    own, size = _labels_of(truth)
+    slope, n_slopes = 0.0 if lam is None else lam, 1
+    if structure.scored != HAMMING:
+        slope = 0.0
+    elif lam is None:
+        # At first h is 1 and half of the labels are wrong. A fourth slope would lower hardly any bound.
+        slope, n_slopes = 2.0 / max(structure.weight.sum(), 1e-300), 3
+    best, best_mask, best_f, best_g = 0.0, 0, 0.0, 0.0
+    for turn in range(n_slopes + n):
+        block = turn - n_slopes
+        if turn < n_slopes:
+            block = _bound_blocks(T, slope, lam, outer, own, size, structure, work)
+        if bound[block] > best:
+            bound[block] = -np.inf
+            value, mask, f, g = _best_of_block(block, T, lam, outer, own, size, structure, work)
+            if value > best:
+                best, best_mask, best_f, best_g = value, mask, f, g
+            if turn < n_slopes and best_g > 0.0 and lam is None and structure.scored == HAMMING:
+                slope = (1.0 + best_f) / best_g
+    label_of(int(best_mask), truth, label)  # compiled for whole numbers, and not for the constant 0 too
+    return 1.0 + best_f, best_g
 
 
 class PointOracle:
@@ -205,7 +296,7 @@ def table_oracle(
         f, g = work.rows[0], work.rows[1]
         h, g = 1.0 + f[ends] - f[end], g[ends]
     else:
-        g = structure.table if structure.scored == HAMMING else losses(truth, structure, work).copy()
+        g = structure.table if structure.scored == HAMMING else losses(truth, structure)
 
         def h() -> Floats:
             work, desk.owner = desk.work(1), None
