@@ -13,6 +13,7 @@ from sklearn.ensemble import BaggingClassifier, HistGradientBoostingClassifier, 
 from sklearn.exceptions import NotFittedError
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, PolynomialFeatures, StandardScaler
@@ -160,8 +161,8 @@ REFUSED = {
     "label sets": (
         lambda X, y, z: MultiLabelSVC().fit(X, np.column_stack([z > 0, z > 1]).astype(int)), "MultiLabelSVC cannot be",
     ),
-    "averaged models": (
-        lambda X, y, z: GoalReduction(LogisticRegression(), FLOOR).fit(X, y), "AveragedScorer cannot be written",
+    "averaged kernel models": (
+        lambda X, y, z: GoalReduction(KernelSVC(), FLOOR, random_state=0).fit(X, y), "KernelSVC cannot be written",
     ),
     "tree": (lambda X, y, z: DecisionTreeClassifier().fit(X, y), "DecisionTreeClassifier cannot be"),
     "behind a table": (
@@ -377,6 +378,46 @@ def test_missing_values_go_where_trees_send_them(data, name, learned, tmp_path):
     labels, scores = run(tmp_path / "m.onnx", gaps)
     np.testing.assert_allclose(scores, model.decision_function(gaps), atol=1e-5)
     np.testing.assert_array_equal(labels, model.predict(gaps))
+
+
+AVERAGED = {
+    "linear": make_pipeline(StandardScaler(), LogisticRegression()),
+    "boosted in one run": HistGradientBoostingClassifier(max_iter=20),
+    "forest": RandomForestClassifier(10, random_state=0),
+    "bayes": GaussianNB(),
+}
+
+
+@pytest.mark.parametrize("name", AVERAGED)
+def test_means_of_models_of_a_reduction(data, name, tmp_path):
+    X, y, _ = data
+    goal = f"minimize error_rate()\n{FLOOR}\nsubject to positive_rate() <= 0.5"
+    model = GoalReduction(AVERAGED[name], goal, random_state=0, on_infeasible="warn").fit(X, y)
+    model.estimator_.models = [*model.estimator_.models, model.estimator_.models[0], None]  # a mean, whatever was found
+    n = len(model.estimator_.models)
+    model.estimator_.shares = np.full(n, 1.0 / n)
+    to_onnx(model, tmp_path / "m.onnx")
+    labels, scores = run(tmp_path / "m.onnx", X)
+    np.testing.assert_allclose(scores, model.decision_function(X), atol=1e-5)
+    np.testing.assert_array_equal(labels, model.predict(X))
+
+
+@pytest.mark.parametrize("kind", ["table of the library", "columns of scikit-learn"])
+def test_means_of_models_of_a_table(tmp_path, kind):
+    rows, y = table(300)
+    if kind == "table of the library":
+        model = make_pipeline(make_preprocessor(words=["code"]), GoalReduction(LogisticRegression(), FLOOR)).fit(
+            rows, y
+        )
+    else:
+        rows = rows.to_pandas()[["rare", "code"]].astype({"code": float})
+        steps = make_column_transformer((OneHotEncoder(), ["rare"]), (StandardScaler(), ["code"]))
+        model = GoalReduction(make_pipeline(steps, LogisticRegression()), FLOOR, random_state=0).fit(rows, y)
+    to_onnx(model, tmp_path / "m.onnx")
+    asked = rows if isinstance(rows, pa.Table) else pa.Table.from_pandas(rows)
+    said = OnnxModel(tmp_path / "m.onnx", None).answer(Block.whole(asked), everything=True)
+    assert np.allclose(said.scores, model.decision_function(rows), atol=1e-9)
+    assert said.labels.tolist() == model.predict(rows).tolist()
 
 
 WITHOUT_COUNTERPART = {

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from widemargin._typing import Floats
 from widemargin.estimators.kernel_svm.multiclass import coef_of_pairs
+from widemargin.estimators.reduction.cost_sensitive import AveragedScorer
 from widemargin.exceptions import CapabilityError, MissingLibraryError
 from widemargin.persistence.container import write_file
 from widemargin.persistence.onnx_graph import (
@@ -34,10 +35,12 @@ from widemargin.persistence.onnx_graph import (
 from widemargin.persistence.sklearn_graphs import (
     FEATURES,
     SCORE,
+    averaged_graph,
     feature_graph,
     in_single_precision,
     joined,
     scored_graph,
+    steps_of,
 )
 from widemargin.preprocessing import TablePreprocessor
 from widemargin.rows import as_dense
@@ -70,8 +73,9 @@ def to_onnx(model: Any, path: str | PathLike[str]) -> None:
     model : estimator
         Fitted: `RateConstrainedClassifier`, `MarginPursuitClassifier`, `RiskClassifier`, `KernelSVC` (also with several
         classes) or `SBPClassifier`; a `GoalThresholdClassifier` with one threshold over one of these, or over a
-        classifier or pipeline of scikit-learn; or a Pipeline that ends in one of all these, behind `make_preprocessor`
-        (as `widemargin train` saves it) or scikit-learn's steps for numbers and words.
+        classifier or pipeline of scikit-learn; a `GoalReduction` with one threshold around such a classifier or
+        pipeline; or a Pipeline that ends in one of all these, behind `make_preprocessor` (as `widemargin train` saves
+        it) or scikit-learn's steps for numbers and words.
     path : path-like
         Usually ends in `.onnx`. An existing file is replaced.
 
@@ -94,8 +98,8 @@ def to_onnx(model: Any, path: str | PathLike[str]) -> None:
         onnx (or, for scikit-learn's steps, skl2onnx) is not installed.
     CapabilityError
         Something in the model has no counterpart: thresholds of several populations, random predictions, rows left
-        undecided, label sets, averaged models of `GoalReduction`, other kernels (laplacian, functions, precomputed
-        values), other feature maps, other steps behind a table.
+        undecided, label sets, other kernels (laplacian, functions, precomputed values), other feature maps, other steps
+        behind a table.
     sklearn.exceptions.NotFittedError
     ModelFileError
         The file cannot be written.
@@ -105,8 +109,8 @@ def to_onnx(model: Any, path: str | PathLike[str]) -> None:
         import onnx
     except ImportError:
         raise MissingLibraryError.of("to_onnx needs onnx", "onnx") from None
-    *before, last = _steps(model)
-    inner = _steps(last.estimator_) if hasattr(last, "estimator_") else [last]
+    *before, last = steps_of(model)
+    inner = steps_of(last.estimator_) if hasattr(last, "estimator_") else [last]
     before, scorer = [*before, *inner[:-1]], inner[-1]
     table = before[0] if before and isinstance(before[0], TablePreprocessor) else None
     if table is not None and len(before) > 1:
@@ -117,8 +121,8 @@ def to_onnx(model: Any, path: str | PathLike[str]) -> None:
     fitted = vars(scorer)
     has_formula = "coef_" in fitted or ("dual_coef_" in fitted and hasattr(scorer, "gamma_"))
     if last is not scorer and not has_formula:
-        scores = scored_graph(scorer)
         _refuse_many_thresholds(last)
+        scores = averaged_graph(scorer) if isinstance(scorer, AveragedScorer) else scored_graph(scorer)
         classes, threshold = np.asarray(last.classes_), float(last.threshold_)
         is_first = bool(last.positive_class_ == classes[0])
         if in_single_precision(scorer):
@@ -137,12 +141,6 @@ def to_onnx(model: Any, path: str | PathLike[str]) -> None:
         made = joined(feature_graph(before), made, FEATURES)
     onnx.checker.check_model(made)
     write_file(Path(path), made.SerializeToString())
-
-
-def _steps(model: Any) -> list[Any]:
-    """The steps of a pipeline, also of a frozen one; a model alone is the only step."""
-    model = getattr(model, "estimator", model) if type(model).__name__ == "FrozenEstimator" else model
-    return [step for _, step in model.steps] if hasattr(model, "steps") else [model]
 
 
 def _refuse_many_thresholds(model: Any) -> None:

@@ -5,6 +5,7 @@ single precision. skl2onnx knows most models, but not all of their options: some
 (columns of categories, calibration by steps), others no runtime can read. So both are asked about made rows.
 """
 
+import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -17,9 +18,11 @@ from sklearn.pipeline import Pipeline
 from sklearn.tree import BaseDecisionTree
 
 from widemargin._typing import Floats
+from widemargin.estimators.reduction.cost_sensitive import AveragedScorer
+from widemargin.estimators.thresholds.class_offsets import CERTAIN
 from widemargin.estimators.thresholds.scores import raw_scores
 from widemargin.exceptions import CapabilityError, MissingLibraryError
-from widemargin.persistence.onnx_graph import MISSING_KEY, ML_OPSET, OPSET
+from widemargin.persistence.onnx_graph import MISSING_KEY, ML_OPSET, OPSET, Builder
 from widemargin.rows import as_dense
 
 FEATURES, SCORE = "widemargin/features", "widemargin/score"
@@ -64,6 +67,53 @@ def scored_graph(scorer: Any) -> Any:
     return made
 
 
+def averaged_graph(scorer: AveragedScorer) -> Any:
+    """The weighted mean of the log odds of fitted models, as one score: the graphs of all of them, with one input."""
+    from onnx import TensorProto, compose, helper
+
+    to, graphs, terms = Builder(), list[Any](), list[str]()
+    used = [(model, share) for model, share in zip(scorer.models, scorer.shares, strict=True) if model is not None]
+    for number, (model, share) in enumerate(used):
+        *before, last = steps_of(model)
+        made = scored_graph(last)
+        made = joined(feature_graph(before), made, FEATURES) if before else made
+        made = compose.add_prefix(made, f"model{number}/", rename_inputs=False)
+        score = made.graph.output[0].name
+        if not hasattr(last, "decision_function"):
+            score = _log_odds(to, score)
+        graphs.append(made)
+        terms.append(to.add("Mul", score, to.constant(float(share))))
+    if not graphs:
+        raise CapabilityError("GoalReduction kept no fitted model, and scores every row 0. Use save_model.")
+    to.add("Sum", *terms, name=SCORE)
+    inputs = {value.name: value for made in graphs for value in made.graph.input}
+    graph = helper.make_graph(
+        [node for made in graphs for node in made.graph.node] + to.nodes, "widemargin", [*inputs.values()],
+        [helper.make_tensor_value_info(SCORE, TensorProto.DOUBLE, [None, 1])],
+        [value for made in graphs for value in made.graph.initializer] + to.constants,
+    )  # fmt: skip
+    made = helper.make_model(graph, opset_imports=list(graphs[0].opset_import))
+    made = compose.add_prefix(made, "mean/", rename_inputs=False, rename_outputs=False)
+    helper.set_model_props(made, {prop.key: prop.value for prop in graphs[0].metadata_props})
+    return made
+
+
+def _log_odds(to: Builder, probability: str) -> str:
+    """As `class_offsets.log_odds` makes them of probabilities."""
+    least, most = np.finfo(np.float64).smallest_subnormal, 1.0 - np.finfo(np.float64).epsneg
+    possible = to.add("Clip", probability, to.constant(least), to.constant(most))
+    odds = to.add("Sub", to.add("Log", possible), to.add("Log", to.add("Sub", to.constant(1.0), possible)))
+    certain = -math.log(CERTAIN)
+    near = to.add("Clip", odds, to.constant(-certain), to.constant(certain))
+    return to.add("Add", near, to.add("Mul", to.constant(1e-3), to.add("Sub", odds, near)))
+
+
+def steps_of(model: Any) -> list[Any]:
+    """The steps of a pipeline, also of a frozen one; a model alone is the only step."""
+    model = getattr(model, "estimator", model) if type(model).__name__ == "FrozenEstimator" else model
+    return [step for _, step in model.steps] if hasattr(model, "steps") else [model]
+
+
 def in_single_precision(scorer: Any) -> bool:
     """Whether a classifier is made of trees, which onnxruntime knows in single precision only."""
     return isinstance(scorer, BaseDecisionTree | HistGradientBoostingClassifier) or any(
@@ -75,6 +125,7 @@ def _parts_of(scorer: Any) -> list[Any]:
     """The fitted models that an ensemble, a calibration or a pipeline is made of, in their order."""
     parts: list[Any] = np.ravel(np.asarray(getattr(scorer, "estimators_", []), dtype=object)).tolist()
     parts += [one.estimator for one in getattr(scorer, "calibrated_classifiers_", [])]
+    parts += getattr(scorer, "models", [])
     return parts + [step for _, step in getattr(scorer, "steps", [])]
 
 
