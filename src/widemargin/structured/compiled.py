@@ -13,14 +13,13 @@ import numpy.typing as npt
 from widemargin._typing import Floats, Ints
 
 __all__ = [
-    "CHAIN", "CLASSES", "DECODE", "ENUMERATION", "EXACT", "F1", "GREEDY", "HAMMING", "HIERARCHY", "JACCARD", "MARGIN",
-    "MULTICLASS", "PATHS", "SLACK", "TREE", "UNARY", "ChainStructure", "CompiledModel", "Desk", "EnumerationStructure",
+    "CHAIN", "CLASSES", "ENUMERATION", "EXACT", "F1", "GREEDY", "HAMMING", "HIERARCHY", "JACCARD", "MULTICLASS",
+    "PATHS", "TREE", "UNARY", "ChainStructure", "CompiledModel", "Desk", "EnumerationStructure",
     "GreedyStructure", "HierarchyStructure", "MulticlassStructure", "PathsStructure", "Structure", "TreeStructure",
     "UnaryStructure", "Work", "forest", "integer_costs", "make_structure", "workspace",
 ]  # fmt: skip
 
 UNARY, TREE, HIERARCHY, CHAIN, MULTICLASS, ENUMERATION, GREEDY, PATHS = range(8)
-MARGIN, SLACK, DECODE = range(3)
 HAMMING, JACCARD, F1, EXACT = range(4)
 
 
