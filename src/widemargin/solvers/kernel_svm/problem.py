@@ -10,6 +10,7 @@ Most rounds of a solver move few rows and then look at all of them, so a look is
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -193,7 +194,11 @@ class KernelProblem:
         return best_bias(self.y, self.upper, scores) if self.fit_intercept else 0.0
 
     def bounds(self) -> tuple[Floats, Floats]:
-        """Least and largest value of every coefficient, shapes (n,)."""
+        """Least and largest value of every coefficient, shapes (n,); made once, so not to be changed in place."""
+        return self._bounds
+
+    @cached_property
+    def _bounds(self) -> tuple[Floats, Floats]:
         # A positive row has its coefficient in [0, C_i], a negative one in [-C_i, 0].
         signed = self.y * self.upper
         return np.minimum(signed, 0.0), np.maximum(signed, 0.0)

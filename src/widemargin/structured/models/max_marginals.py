@@ -100,7 +100,7 @@ def of_paths(u: Floats, structure: Structure) -> Floats:
 
 
 def of_sets(scores: Floats, sets: Ints) -> Floats:
-    """Label sets of shape (s, k), by the scores of all of them, shape (n, s); infinite where all or none have a label."""
+    """Listed sets, shape (s, k), by the scores of all, shape (n, s); infinite where all or none have a label."""
     margin = np.empty((scores.shape[0], sets.shape[1]))
     for label, on in enumerate(sets.T == 1):
         # The best set with the label against the best one without it.
