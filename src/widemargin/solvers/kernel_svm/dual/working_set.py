@@ -298,7 +298,7 @@ class Block:
         b, g = coef[work], self._y[work] - scores[work]
         before = b.copy()
         share = options.share if q < self._y.shape[0] else 0.0  # of all rows there is no other block to turn to
-        state = (K, diagonal, g, b, *(bound[work] for bound in self._bounds))
+        variables = pair_steps.Variables(diagonal, g, b, *(bound[work] for bound in self._bounds))
         room, a_slice = np.empty((5, q), K.dtype), max(1, options.slice // max(q, 1))
         steps, flattest, more = 0, np.inf, True
         # In slices, so that a time limit is kept where a block takes tens of thousands of steps.
@@ -306,10 +306,10 @@ class Block:
             most = min(a_slice, options.steps * q - steps)
             if self._pairs:
                 taken, curvature, floor, filled, _ = pair_steps.solve_pairs(
-                    columns, gamma, K, slot, filled, *state[1:], room, False, share, floor, most
+                    columns, gamma, K, slot, filled, variables, room, False, share, floor, most
                 )
             else:
-                taken, curvature, floor = pair_steps.solve_free(*state, np.empty(q), share, floor, most)
+                taken, curvature, floor = pair_steps.solve_free(K, variables, np.empty(q), share, floor, most)
             steps, flattest, share = steps + taken, min(flattest, curvature), 0.0  # the first slice has set the goal
             more = 0 < taken == most and steps < options.steps * q and not self._budget.exhausted
         self.steps += steps
@@ -336,12 +336,12 @@ class Block:
         else:
             return False
         gradient, steps, flattest, more = self._y - scores, 0, np.inf, True
-        state = (diagonal, gradient, coef, *self._bounds, np.empty((5, n), kind))
+        variables, room = pair_steps.Variables(diagonal, gradient, coef, *self._bounds), np.empty((5, n), kind)
         try:
             while more:
                 most = min(max(1, options.slice // n), limit - steps)
                 taken, curvature, _, filled, _ = pair_steps.solve_pairs(
-                    columns, gamma, buffer, slot, filled, *state, False, 0.0, floor, most
+                    columns, gamma, buffer, slot, filled, variables, room, False, 0.0, floor, most
                 )
                 steps, flattest = steps + taken, min(flattest, curvature)
                 more = 0 < taken == most and steps < limit and not self._budget.exhausted
