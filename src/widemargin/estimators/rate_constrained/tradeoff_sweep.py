@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import clone
 
 from widemargin._typing import Floats, Matrix
-from widemargin.estimators.feature_space import ColumnSpace, GramSpace, stacked
+from widemargin.estimators.feature_space import ColumnSpace, GramSpace
 from widemargin.estimators.path_points import Decided, PathPoints, Point
 from widemargin.estimators.rate_constrained import training as steps
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
@@ -20,7 +20,7 @@ from widemargin.goals.binding.bind import Source, TiedGoal, baselines_used, bind
 from widemargin.goals.measuring.tradeoff_path import MeasureLog, TradeoffPath
 from widemargin.losses.ramp import ramp
 from widemargin.problems.rate_constrained import RateConstrainedProblem, build_problem
-from widemargin.rows import Rows
+from widemargin.rows import Rows, stacked
 from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState, Status
 from widemargin.solvers.ramp.pool import Pool
 from widemargin.solvers.ramp.search import refine, search
