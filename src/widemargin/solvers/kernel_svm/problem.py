@@ -21,7 +21,7 @@ from widemargin.exceptions import CapabilityError, KernelError
 from widemargin.linalg.cholesky import take
 from widemargin.linalg.powers import NarrowRows
 from widemargin.linalg.products import add_rows
-from widemargin.solvers.base import Status
+from widemargin.solvers.base import Status, relative_gap
 from widemargin.solvers.paper_nest.weighted_hinges import balance
 
 __all__ = [
@@ -285,7 +285,7 @@ class KernelResult:
     @property
     def gap(self) -> float:
         """`(primal - dual) / |primal|`."""
-        return (self.primal - self.dual) / max(abs(self.primal), 1e-300)
+        return relative_gap(self.primal, self.dual)
 
 
 KernelSolver = Callable[..., KernelResult]
