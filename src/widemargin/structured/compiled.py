@@ -1,8 +1,8 @@
 """What a compiled argmax knows of a model, and the arrays it works in.
 
 A model that the compiled loops serve describes itself by one `Structure`; labels are int64 arrays: 0/1 per label, the
-state of every step, or one class. `structured.oracles.argmax.argmax` answers from these alone, so a whole pass of a
-learner can be compiled, once for all models.
+state of every step, or one class. `structured.oracles.argmax.best_answer` answers from these alone, so a whole pass of
+a learner can be compiled, once for all models.
 """
 
 from typing import NamedTuple, Protocol, runtime_checkable
