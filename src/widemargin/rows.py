@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ONE_TABLE", "External", "Rows", "as_csr", "ask_model", "check_sparse", "external_data", "is_asked",
-    "is_collection", "length_of", "refuse_no_classifier", "rows_of_source", "take", "with_populations",
+    "is_collection", "length_of", "refuse_no_classifier", "rows_of_source", "stacked", "take", "with_populations",
 ]  # fmt: skip
 
 P = TypeVar("P")
@@ -357,3 +357,14 @@ def take(part: P, index: Index) -> P:
     if eager is not part:
         return eager[index].to_native()  # type: ignore[index, no-any-return]
     return np.asarray(part)[index]  # type: ignore[return-value]
+
+
+def stacked(parts: Sequence[Any]) -> Any:
+    """Rows of several tables or matrices of the same columns, one below the other."""
+    if len(parts) == 1:
+        return parts[0]
+    if any(sp.issparse(part) for part in parts):
+        return sp.vstack(parts, format="csr")
+    if all(isinstance(part, np.ndarray) for part in parts):
+        return np.vstack(parts)
+    return nw.concat([nw.from_native(part) for part in parts], how="vertical").to_native()

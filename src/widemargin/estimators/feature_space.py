@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.kernel_approximation import Nystroem, RBFSampler
 from sklearn.utils import check_random_state
 
@@ -26,6 +25,7 @@ from widemargin.kernels.rows import MEGABYTE, KernelRows
 from widemargin.linalg.cholesky import KernelFeatures, kernel_features
 from widemargin.linalg.gram import GramRows
 from widemargin.linalg.matrix_blocks import RowBlocks
+from widemargin.rows import stacked
 
 __all__ = [
     "ColumnSpace", "FactorSpace", "FeatureMap", "GramSpace", "MappedSpace", "SpaceParameters", "make_feature_map",
@@ -367,18 +367,7 @@ def n_features_of_model(model: Any) -> int:
 
 def _rows_of(blocks: RowBlocks, chosen: Ints) -> Matrix:
     """Some rows of a problem (increasing positions) as one matrix of their own."""
-    parts = []
-    for block in blocks.blocks:
-        mine = chosen[(chosen >= block.place.start) & (chosen < block.place.stop)] - block.place.start
-        parts.append(block.X[block.row_of[mine]])
-    return stacked(parts)
-
-
-def stacked(parts: Sequence[Matrix]) -> Matrix:
-    """Matrices one below the other; CSR where one of them is."""
-    if any(sp.issparse(part) for part in parts):
-        return sp.csr_matrix(sp.vstack(parts, format="csr"))
-    return np.concatenate([np.asarray(part) for part in parts])
+    return stacked([block.X[block.row_of] for block in blocks.take(chosen).blocks])
 
 
 def make_feature_map(name: str, kernel: Kernel, n_components: int, *, seed: int, n_rows: int) -> Any:

@@ -16,6 +16,22 @@ from widemargin.goals.measuring.tradeoff_path import MeasureLog, TradeoffPath
 from widemargin.solvers.base import Budget
 
 
+class Swept(NamedTuple):
+    """The goals of a path.
+
+    Attributes
+    ----------
+    goals : sequence of Goal
+    levels : ndarray of shape (K,)
+    place : int or None
+        Number of the swept constraint in each goal; None where no single one is.
+    """
+
+    goals: Sequence[Goal]
+    levels: Floats
+    place: int | None
+
+
 class Point(NamedTuple):
     """What is kept of a point besides its measures."""
 
@@ -41,17 +57,13 @@ class PathPoints:
     ----------
     asked : Goal or str or None
         Of the classifier: at a point a rule has another bound, and so another text, but it is called as it is here.
-    goals : sequence of Goal
-    levels : ndarray of shape (K,)
-    place : int or None
-        Number of the swept constraint in each goal; None where no single one is.
+    swept : Swept
     budget : Budget
     """
 
-    def __init__(
-        self, asked: Goal | str | None, goals: Sequence[Goal], levels: Floats, place: int | None, budget: Budget
-    ) -> None:
-        self.asked, self.goals, self.levels, self.place, self.budget = as_goal(asked), goals, levels, place, budget
+    def __init__(self, asked: Goal | str | None, swept: Swept, budget: Budget) -> None:
+        self.asked, self.budget = as_goal(asked), budget
+        self.goals, self.levels, self.place = swept
         self.points: list[Point] = []
         self.n_constraints: int | None = None
         self.labels: tuple[str, ...] = ()

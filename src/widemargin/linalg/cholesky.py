@@ -63,22 +63,6 @@ def turned_apart(K: Reals, weight: Floats, apart: Floats) -> None:
         apart[i] += total
 
 
-@kernel
-def asymmetry(K: Reals) -> tuple[float, float]:
-    """The largest difference of two entries that should be equal, and the largest size of an entry."""
-    n = K.shape[0]
-    apart, largest = 0.0, 0.0
-    for top in range(0, n, TILE):
-        for left in range(0, top + 1, TILE):
-            for i in range(top, min(top + TILE, n)):
-                for j in range(left, min(left + TILE, i + 1)):
-                    # In double precision, so that a kernel in float32 is not called unsymmetric for the rounding of the
-                    # difference.
-                    apart = max(apart, abs(float(K[i, j]) - float(K[j, i])))
-                    largest = max(largest, abs(float(K[i, j])))
-    return apart, largest
-
-
 def over_lower_triangle(act: Callable[..., object], *matrices: Reals) -> None:
     """Call `act` on the lower triangles of matrices of one size, a range of columns at a time, side by side in threads.
 

@@ -16,6 +16,7 @@ from typing import ClassVar
 
 import numpy as np
 import scipy.special
+from scipy.optimize import brentq
 
 from widemargin._typing import Floats
 from widemargin.exceptions import DataError
@@ -161,13 +162,11 @@ class ChiSquare(Risk):
         if spread == 0.0:
             return _flat(float(losses[0]), share)
 
-        def excess(theta: float) -> tuple[float, float]:
+        def excess(theta: float) -> float:
             z = np.maximum(0.0, losses - theta)
-            first, second, inside = float(share @ z), float(share @ z**2) + mu**2, float(share @ (z > 0.0))
+            second = float(share @ z**2) + mu**2
             # No loss lies above theta: the root lies below.
-            if second == 0.0:
-                return -1.0, -1.0
-            return c * first / math.sqrt(second) - 1.0, c * (first**2 / second - inside) / math.sqrt(second)
+            return c * float(share @ z) / math.sqrt(second) - 1.0 if second > 0.0 else -1.0
 
         # Far below all losses z^2 is the square of the mean and a variance, and the root is passed.
         far = spread * (2.0 + 1.0 / math.sqrt(2.0 * self.radius))
@@ -308,9 +307,8 @@ class MLocation(_Forgiving):
     def weighed(self, losses: Floats, share: Floats, mu: float) -> Weighed:
         """Convex in the losses, but a loss far below theta counts negatively."""
 
-        def excess(theta: float) -> tuple[float, float]:
-            pull = np.tanh(losses - theta)
-            return self.eta * float(share @ pull) - 1.0, -self.eta * float(share @ (1.0 - pull**2))
+        def excess(theta: float) -> float:
+            return self.eta * float(share @ np.tanh(losses - theta)) - 1.0
 
         # So far below the smallest loss every row pulls by more than 1 / eta, so the root lies above it.
         reach = 1.0 + math.atanh(1.0 / self.eta)
@@ -341,20 +339,11 @@ def _column(numbers: Floats, weight: float) -> Floats:
     return numbers[:, None] / math.sqrt(weight) if weight > 0.0 else np.empty((len(numbers), 0))
 
 
-def _root(excess: Callable[[float], tuple[float, float]], low: float, high: float) -> float:
-    """Where a falling function, given with its slope, is zero: Newton steps that stay inside a bracket."""
-    theta = 0.5 * (low + high)
-    for _ in range(200):
-        value, slope = excess(theta)
-        low, high = (theta, high) if value > 0.0 else (low, theta)
-        new = theta - value / slope if slope < 0.0 else low
-        # Newton leaves the bracket where the function bends sharply; halving it never fails.
-        if not low < new < high:
-            new = 0.5 * (low + high)
-        if abs(value) <= 1e-13 or high - low <= 1e-15 * max(abs(low), abs(high)) or new == theta:
-            break
-        theta = new
-    return theta
+def _root(excess: Callable[[float], float], low: float, high: float) -> float:
+    """Where a falling function is zero; the lower end where rounding leaves it no value above zero."""
+    if not excess(low) > 0.0:
+        return low
+    return float(brentq(excess, low, high, xtol=1e-15 * max(abs(low), abs(high))))
 
 
 def _tilted(level: object) -> Risk:

@@ -3,6 +3,7 @@
 import warnings
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -29,6 +30,7 @@ DATE_PARTS: dict[DatePart, tuple[str, ...]] = {
 """Parts of a date that can become 0/1 columns, each with its values."""
 
 
+@dataclass(eq=False, repr=False)
 class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Turn a pandas, polars or pyarrow table into a CSR matrix, and refuse tables that do not fit the training table.
 
@@ -88,38 +90,23 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
            [ 0.,  1.,  0.,  1.,  0.]])
     """
 
-    schema_: TableSchema
-    number_step_: Any
-    word_step_: Any
-    feature_names_in_: npt.NDArray[np.object_]
-    n_features_in_: int
-    date_parts: Sequence[DatePart] = ()  # for steps that were saved before it was a parameter
-    word_codes: bool = False  # likewise
+    columns: Sequence[str] | None = None
+    _: KW_ONLY
+    words: Sequence[str] = ()
+    dates: Sequence[str] = ()
+    date_parts: Sequence[DatePart] = ()
+    numbers: Literal["scale", "bins"] = "scale"
+    n_bins: int = 30
+    max_words: int = 1000
+    rare_words: int = 1
+    word_codes: bool = False
+    sparse_output: bool = True
 
-    def __init__(
-        self,
-        columns: Sequence[str] | None = None,
-        *,
-        words: Sequence[str] = (),
-        dates: Sequence[str] = (),
-        date_parts: Sequence[DatePart] = (),
-        numbers: Literal["scale", "bins"] = "scale",
-        n_bins: int = 30,
-        max_words: int = 1000,
-        rare_words: int = 1,
-        word_codes: bool = False,
-        sparse_output: bool = True,
-    ) -> None:
-        self.columns = columns
-        self.words = words
-        self.dates = dates
-        self.date_parts = date_parts
-        self.numbers = numbers
-        self.n_bins = n_bins
-        self.max_words = max_words
-        self.rare_words = rare_words
-        self.word_codes = word_codes
-        self.sparse_output = sparse_output
+    schema_: TableSchema = field(init=False)
+    number_step_: Any = field(init=False)
+    word_step_: Any = field(init=False)
+    feature_names_in_: npt.NDArray[np.object_] = field(init=False)
+    n_features_in_: int = field(init=False)
 
     def fit(self, X: Features, y: object = None) -> Self:
         """Learn the schema, the scales and the words.

@@ -17,7 +17,7 @@ measured exactly. A model that larger moves end at has to be measured on all row
 side where some of them cross.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -152,18 +152,17 @@ class RateConstrainedProblem(_Weighted):
 
     def ramp_mass(self, z: Floats | BlockedPoint) -> Floats:
         """Weight that the randomised classifier calls positive in each cell, shape (k,)."""
-        if isinstance(z, BlockedPoint):
-            return np.asarray(self._masses(z)[0])
-        positive = np.zeros(self.coef.n_cells)
-        sums_over_rows(ramp_sums, (z, self.weight, self.cell), positive)
-        return positive
+        return self._mass(z, 0, ramp_sums)
 
     def hard_mass(self, z: Floats | BlockedPoint) -> Floats:
         """Weight with `z > 0` in each cell, shape (k,)."""
+        return self._mass(z, 1, positive_sums)
+
+    def _mass(self, z: Floats | BlockedPoint, line: int, loop: Callable[..., None]) -> Floats:
         if isinstance(z, BlockedPoint):
-            return np.asarray(self._masses(z)[1])
+            return np.asarray(self._masses(z)[line])
         positive = np.zeros(self.coef.n_cells)
-        sums_over_rows(positive_sums, (z, self.weight, self.cell), positive)
+        sums_over_rows(loop, (z, self.weight, self.cell), positive)
         return positive
 
     def values(self, positive: Floats) -> tuple[float, Floats]:

@@ -1,8 +1,8 @@
 """What a compiled argmax knows of a model, and the arrays it works in.
 
 A model that the compiled loops serve describes itself by one `Structure`; labels are int64 arrays: 0/1 per label, the
-state of every step, or one class. `structured.oracles.argmax.argmax` answers from these alone, so a whole pass of a
-learner can be compiled, once for all models.
+state of every step, or one class. `structured.oracles.argmax.best_answer` answers from these alone, so a whole pass of
+a learner can be compiled, once for all models.
 """
 
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -13,14 +13,13 @@ import numpy.typing as npt
 from widemargin._typing import Floats, Ints
 
 __all__ = [
-    "CHAIN", "CLASSES", "DECODE", "ENUMERATION", "EXACT", "F1", "GREEDY", "HAMMING", "HIERARCHY", "JACCARD", "MARGIN",
-    "MULTICLASS", "PATHS", "SLACK", "TREE", "UNARY", "ChainStructure", "CompiledModel", "Desk", "EnumerationStructure",
+    "CHAIN", "CLASSES", "ENUMERATION", "EXACT", "F1", "GREEDY", "HAMMING", "HIERARCHY", "JACCARD", "MULTICLASS",
+    "PATHS", "TREE", "UNARY", "ChainStructure", "CompiledModel", "Desk", "EnumerationStructure",
     "GreedyStructure", "HierarchyStructure", "MulticlassStructure", "PathsStructure", "Structure", "TreeStructure",
     "UnaryStructure", "Work", "forest", "integer_costs", "make_structure", "workspace",
 ]  # fmt: skip
 
 UNARY, TREE, HIERARCHY, CHAIN, MULTICLASS, ENUMERATION, GREEDY, PATHS = range(8)
-MARGIN, SLACK, DECODE = range(3)
 HAMMING, JACCARD, F1, EXACT = range(4)
 
 

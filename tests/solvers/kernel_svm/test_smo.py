@@ -264,23 +264,23 @@ def test_compiled_steps_are_their_python(kind):
             return (function.py_func if python else function)(*arguments)
 
         g, b, lower, upper = y.copy(), np.zeros(40), np.minimum(y, 0), np.maximum(y, 0)
-        sides = np.empty((5, 40), kind)
-        met, (top, _) = [], call("sides", g, b, lower, upper, sides)
+        sides, variables = np.empty((5, 40), kind), pair_steps.Variables(diagonal, g, b, lower, upper)
+        met, (top, _) = [], call("sides", variables, sides)
         for _ in range(30):
             i = call("place", sides[0], top, True)
             j = call("partner", K[i], diagonal, i, sides, True)
-            moved = call("move_pair", i, j, K[i], K[j], diagonal, g, b, lower, upper, sides)
+            moved = call("move_pair", i, j, K[i], K[j], variables, sides)
             top = moved[2]
             assert moved[2:] == (sides[0].max(), sides[1].max())
             met += [i, j, *moved]
         room = np.empty(40)
         for _ in range(5):
-            i, worst = call("most_gaining", diagonal, g, b, lower, upper, room)
-            met += [i, worst, call("move_single", i, K[i], float(diagonal[i]), g, b, lower, upper)]
+            i, worst = call("most_gaining", variables, room)
+            met += [i, worst, call("move_single", i, K[i], variables)]
         for _ in range(5):
-            i, _ = call("most_gaining", diagonal, g, b, lower, upper, room)
-            j = call("companion", i, K[i], diagonal, g, b, lower, upper, room)
-            met += [i, j, call("move_both", i, j, K[i], K[j], diagonal, g, b, lower, upper)]
+            i, _ = call("most_gaining", variables, room)
+            j = call("companion", i, K[i], variables, room)
+            met += [i, j, call("move_both", i, j, K[i], K[j], variables)]
         ends.append((np.array(met), g, b))
     for one, other in zip(*ends, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)

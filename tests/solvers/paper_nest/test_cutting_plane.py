@@ -283,7 +283,7 @@ def test_stops_when_it_is_told_to():
     exact = solve_exact(sub).objective
     told = []
     stopped = solve(sub, tol=1e-9, budget=Budget(callbacks=(lambda progress: told.append(progress) or len(told) == 3,)))
-    assert stopped.status is Status.INTERRUPTED
+    assert stopped.status is Status.STOPPED
     assert stopped.n_iter == len(told) == 3
     assert {progress.stage for progress in told} == {"cutting plane"}
     late = solve(sub, tol=1e-9, budget=Budget(seconds=0.0))

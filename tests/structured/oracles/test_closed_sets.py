@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from testing import structured_cases as cases
 
-from widemargin.structured.compiled import DECODE, MARGIN, PATHS, SLACK, workspace
+from widemargin.structured.compiled import PATHS, workspace
 from widemargin.structured.oracle import CONE, LEVELS
 from widemargin.structured.oracles import closed_sets
-from widemargin.structured.oracles.argmax import argmax, loss, score
+from widemargin.structured.oracles.argmax import best_answer, loss, score
 from widemargin.structured.search.angular import angular
 from widemargin.structured.search.hull import all_losses
 
@@ -27,10 +27,10 @@ def test_the_compiled_argmax_is_the_best_path(seed, k, over, weight):
     assert model.structure.kind == PATHS
     assert model.compiles(slack=True)
     work, label = workspace(model.structure), np.empty_like(truth)
-    best = {MARGIN: brute.best(1.0), SLACK: brute.best_product(), DECODE: brute.best(0.0)}
-    for rescale, value in best.items():
-        h, g = argmax(u, theta, truth, rescale, model.structure, work, label)
-        assert {MARGIN: h + g, SLACK: h * g, DECODE: h}[rescale] == pytest.approx(value, abs=1e-9)
+    for lam in (1.0, None, 0.0):
+        h, g = best_answer(u, theta, truth, lam, model.structure, work, label)
+        value, best = (h * g, brute.best_product()) if lam is None else (h + lam * g, brute.best(lam))
+        assert value == pytest.approx(best, abs=1e-9)
         own = score(u, theta, truth, model.structure)
         assert h == pytest.approx(1.0 + score(u, theta, label, model.structure) - own, abs=1e-9)
         assert g == pytest.approx(loss(label, truth, model.structure, work), abs=1e-9)

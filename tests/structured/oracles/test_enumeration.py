@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from testing import structured_cases as cases
 
-from widemargin.structured.compiled import SLACK, workspace
+from widemargin.structured.compiled import workspace
 from widemargin.structured.models import MulticlassModel
 from widemargin.structured.oracles import enumeration
 from widemargin.structured.oracles.enumeration import PointOracle
@@ -79,7 +79,7 @@ def test_enumeration_in_plain_python():
 
 @given(seed=st.integers(0, 10**6), S=st.integers(2, 5), costs=st.booleans())
 def test_classes(seed, S, costs):
-    from widemargin.structured.oracles.argmax import argmax
+    from widemargin.structured.oracles.argmax import best_answer
 
     rng = np.random.default_rng(seed)
     cost = rng.integers(0, 4, (S, S)) * (1 - np.eye(S)) if costs else 1 - np.eye(S)
@@ -93,7 +93,7 @@ def test_classes(seed, S, costs):
     oracle = model.oracle(None, truth, u, np.zeros(0))
     best, label = oracle.direct(), np.empty(1, dtype=np.int64)
     assert best.h * best.g == (h * g).max()
-    point = argmax(u, np.zeros(0), np.array([truth]), SLACK, model.structure, workspace(model.structure), label)
+    point = best_answer(u, np.zeros(0), np.array([truth]), None, model.structure, workspace(model.structure), label)
     assert point[0] * point[1] == max(0.0, (h * g).max())
     assert oracle.free(0.5).h + 0.5 * oracle.free(0.5).g == (h + 0.5 * g).max()
     assert u[0, model.decode(None, u, np.zeros(0))] == u.max()

@@ -27,7 +27,8 @@ from widemargin.estimators.networks.lagrangian import (
 )
 from widemargin.estimators.thresholds.groups import group_numbers
 from widemargin.estimators.thresholds.guarantee import refusal_text
-from widemargin.estimators.thresholds.rule import JudgedRule, Rule, judged_rule
+from widemargin.estimators.thresholds.rule import JudgedRule, Rule
+from widemargin.estimators.thresholds.scored_rows import ScoredRows
 from widemargin.estimators.thresholds.scores import raw_scores, split_sources
 from widemargin.estimators.thresholds.thresholded_model import ThresholdedModel
 from widemargin.exceptions import DataError, MarginConvergenceWarning, warn
@@ -155,13 +156,14 @@ class Judge(NamedTuple):
     tied: TiedGoal
     rows: Sequence[Part]
     group: Sequence[Ints]
+    n_groups: int
 
     def reached(self, rule: Rule, scores: Sequence[Floats], judging: TiedGoal) -> tuple[float, Floats]:
         """The objective of a rule on these rows, and by how much it misses each bound of `judging`, shape (m,).
 
         It misses none where these rows are not asked for the same constraints.
         """
-        mass, tied = self._mass(rule, scores), self.tied
+        mass, tied = self.scored(scores).positive_mass(rule), self.tied
         objective, _ = tied.coefficients.totals(mass, tied.cell_weight - mass, tied.n_constraints)
         if not self._are_asked_for(judging):
             return objective, np.zeros(judging.n_constraints)
@@ -171,15 +173,15 @@ class Judge(NamedTuple):
         """Whether a network misses each bound here, shape (m,); none, as above."""
         if best.rule.met or not self._are_asked_for(learning):
             return np.zeros(learning.n_constraints, dtype=bool)
-        return excesses(self.tied, self._mass(best.rule, best.scores)) > 0.0
+        return excesses(self.tied, self.scored(best.scores).positive_mass(best.rule)) > 0.0
 
     def _are_asked_for(self, others: TiedGoal) -> bool:
         """Whether these rows are asked for the same constraints as others."""
         return [item.label for item in self.tied.constraints] == [item.label for item in others.constraints]
 
-    def _mass(self, rule: Rule, scores: Sequence[Floats]) -> Floats:
-        """Weight of what the rule calls positive, by cell."""
-        return self.tied.positive_mass([rule.shares(z, one) for z, one in zip(scores, self.group, strict=True)])
+    def scored(self, scores: Sequence[Floats]) -> ScoredRows:
+        """The rows with scores of a network."""
+        return ScoredRows(self.tied, scores, self.group, self.n_groups)
 
 
 def _part(inputs: Inputs, X: Features | None) -> Part:
@@ -362,6 +364,7 @@ class GoalNetwork(ThresholdedModel):
         learning, judging, train, held = split_sources(rows, y, fraction, rng, stratify=True)
         to_learn, to_judge = self._tie(learning), self._tie(judging)
         group, learners = self._group_numbers(judging, to_judge), self._groups_of_rows(learning, to_learn)
+        n_groups = len(self.groups_ or ()) or 1
 
         def parts_of(rows: Rows, tied: TiedGoal, numbers: Index) -> list[Part]:
             beside = [(others[str(part.name)], rows.external[str(part.name)].X) for part in tied.sources[1:]]
@@ -370,21 +373,22 @@ class GoalNetwork(ThresholdedModel):
         # The rows that are learned from never judge an epoch, and the held-out rows choose epoch and threshold.
         with reproducible(int(rng.randint(2**31 - 1)), device, self.n_jobs):
             make = self.optimizer or torch.optim.Adam
-            learned = Judge(to_learn, parts_of(learning, to_learn, train), learners)
+            learned = Judge(to_learn, parts_of(learning, to_learn, train), learners, n_groups)
             run = ProxyLagrangian(
                 network, make(network.parameters(), lr=float(self.learning_rate)), to_learn, learned.rows,
                 rates=options.rates,
                 pricing=Pricing(float(options.price_rate), float(options.highest_price)),
                 batch_size=int(self.batch_size), steps=int(options.steps), rng=rng,
             )  # fmt: skip
-            best = self._train(run, Judge(to_judge, parts_of(judging, to_judge, held), group), learned, budget)
+            judge = Judge(to_judge, parts_of(judging, to_judge, held), group, n_groups)
+            best = self._train(run, judge, learned, budget)
             network.load_state_dict(best.weights)
         network.eval()
         self.prices_ = run.prices
         self.estimator_ = NetworkScorer(
             network, self.classes_, self._direction(), int(self.batch_size), device, own.shape, own.names
         )
-        self._adopt(best, to_judge, group)
+        self._adopt(best, judge.scored(best.scores))
         if budget.interrupted:
             self.status_ = "interrupted"
         elif budget.exhausted:
@@ -435,9 +439,7 @@ class GoalNetwork(ThresholdedModel):
         coef = learned.tied.coefficients
         least = float(np.minimum(coef.alpha0, coef.beta0) @ learned.tied.cell_weight)
         for _ in range(TRIES):
-            judged = judged_rule(
-                held.tied, scores, held.group, len(self.groups_ or ()) or 1, margins, randomize=self.randomize
-            )
+            judged = held.scored(scores).judged(margins, randomize=self.randomize)
             own = (1.0 - few) * judged.objective
             # With the least objective that there can be on the rows of the training it must be the better one.
             if best is not None and (
@@ -459,12 +461,11 @@ class GoalNetwork(ThresholdedModel):
     def _scores(self, network: torch.nn.Module, rows: Judge) -> list[Floats]:
         return [scores_of(network, part, int(self.batch_size)) for part in rows.rows]
 
-    def _adopt(self, best: Snapshot, tied: TiedGoal, group: Sequence[Ints]) -> None:
+    def _adopt(self, best: Snapshot, rows: ScoredRows) -> None:
         """The threshold, the status and the report; refuse where the goal is not met."""
-        rule = best.rule
+        rule, tied = best.rule, rows.tied
         self._adopt_rule(rule, met=rule.met)
-        positive = [z > rule.medians[numbers] for z, numbers in zip(best.scores, group, strict=True)]
-        shares = [rule.shares(z, numbers) for z, numbers in zip(best.scores, group, strict=True)]
+        positive, shares = rows.decided(rule), rows.shares(rule)
         name = type(self.estimator).__name__
         self._report(
             tied, positive, shares, data_name="validation rows",

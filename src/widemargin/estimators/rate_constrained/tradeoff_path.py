@@ -9,9 +9,10 @@ import numpy.typing as npt
 from sklearn.utils import check_consistent_length, check_random_state
 
 from widemargin._threads import limit_threads
-from widemargin._typing import Column, Features, Floats, Table
+from widemargin._typing import Column, Features, Table
 from widemargin.distributed.workers import Deadline, side_by_side
 from widemargin.estimators._binary import as_goal
+from widemargin.estimators.path_points import Swept
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
 from widemargin.estimators.rate_constrained.tradeoff_sweep import Piece, Sweep
 from widemargin.estimators.thresholds.refitted_path import RefittedPath
@@ -153,16 +154,17 @@ def tradeoff_path(
         raise DataError(f"pieces is {pieces!r}; give a whole number from 1 to the {len(levels)} values.")
     if resume is not None and pieces > 1:
         raise CapabilityError("resume goes on along a path in one piece; leave pieces out, or train all points.")
+    swept = Swept(goals, levels, place)
     if isinstance(classifier, ThresholdedModel):
-        return RefittedPath(classifier, training, held, goals=goals, levels=levels, place=place).run()
+        return RefittedPath(classifier, training, held, swept).run()
     with limit_threads(classifier.n_jobs):
-        sweep = Sweep(classifier, training, held, goals=goals, levels=levels, place=place)
+        sweep = Sweep(classifier, training, held, swept)
         if pieces == 1:
             if resume is not None:
                 sweep.go_on_from(resume)
             return sweep.run()
         deadline, parts = Deadline.after(sweep.budget.left), np.array_split(np.arange(len(levels)), pieces)
-        train = partial(_train_piece, classifier._unwatched(), training, held, goals, levels, place, deadline)
+        train = partial(_train_piece, classifier._unwatched(), training, held, swept, deadline)
         return sweep.run(side_by_side(train, parts, workers, n_jobs=classifier.n_jobs))
 
 
@@ -191,16 +193,10 @@ def _refuse_what_no_path_takes(classifier: object, *, at_once: bool) -> None:
 
 
 def _train_piece(
-    classifier: RateConstrainedClassifier,
-    training: Rows,
-    held: Rows | None,
-    goals: Sequence[Goal],
-    levels: Floats,
-    place: int | None,
-    deadline: Deadline,
+    classifier: RateConstrainedClassifier, training: Rows, held: Rows | None, swept: Swept, deadline: Deadline,
     part: npt.NDArray[np.intp],
-) -> Piece:
+) -> Piece:  # fmt: skip
     """Train the points of some neighbouring values, here or on a worker."""
     classifier.set_params(time_budget=deadline.left)
-    mine = [goals[i] for i in part]
-    return Sweep(classifier, training, held, goals=mine, levels=levels[part], place=place).train()
+    mine = swept._replace(goals=[swept.goals[i] for i in part], levels=swept.levels[part])
+    return Sweep(classifier, training, held, mine).train()

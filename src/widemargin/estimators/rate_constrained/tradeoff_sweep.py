@@ -10,8 +10,8 @@ import numpy as np
 from sklearn.base import clone
 
 from widemargin._typing import Floats, Matrix
-from widemargin.estimators.feature_space import ColumnSpace, GramSpace, stacked
-from widemargin.estimators.path_points import Decided, PathPoints, Point
+from widemargin.estimators.feature_space import ColumnSpace, GramSpace
+from widemargin.estimators.path_points import Decided, PathPoints, Point, Swept
 from widemargin.estimators.rate_constrained import training as steps
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
 from widemargin.exceptions import DataError, GoalError
@@ -20,7 +20,7 @@ from widemargin.goals.binding.bind import Source, TiedGoal, baselines_used, bind
 from widemargin.goals.measuring.tradeoff_path import MeasureLog, TradeoffPath
 from widemargin.losses.ramp import ramp
 from widemargin.problems.rate_constrained import RateConstrainedProblem, build_problem
-from widemargin.rows import Rows
+from widemargin.rows import Rows, stacked
 from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState, Status
 from widemargin.solvers.ramp.pool import Pool
 from widemargin.solvers.ramp.search import refine, search
@@ -183,26 +183,14 @@ class Sweep(PathPoints):
     ----------
     training : Rows
         With the external data sets, which are part of the training data also where held-out rates are measured.
-    levels : ndarray of shape (K,)
-    place : int or None
-        Number of the swept constraint in each goal; None where no single one is.
     """
 
-    def __init__(
-        self,
-        classifier: RateConstrainedClassifier,
-        training: Rows,
-        held: Rows | None,
-        *,
-        goals: Sequence[Goal],
-        levels: Floats,
-        place: int | None,
-    ) -> None:
+    def __init__(self, classifier: RateConstrainedClassifier, training: Rows, held: Rows | None, swept: Swept) -> None:
         self.model = model = clone(classifier)
         model.calibrator_ = None
-        super().__init__(classifier.goal, goals, levels, place, model._budget())
+        super().__init__(classifier.goal, swept, model._budget())
         uses: dict[str | None, dict[str, None]] = {}  # every source and baseline that some goal uses, in order
-        for goal in goals:
+        for goal in swept.goals:
             for source, names in baselines_used(goal).items():
                 uses.setdefault(source, {}).update(dict.fromkeys(names))
         self.own, rows = self._checked(training, training.external, uses)

@@ -16,7 +16,6 @@ from typing import Any, ClassVar
 import narwhals as nw
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.pipeline import Pipeline
@@ -25,7 +24,7 @@ from widemargin._typing import Bools, Features, Floats, Ints
 from widemargin.distributed.workers import side_by_side
 from widemargin.estimators.thresholds.class_offsets import class_scores, log_odds
 from widemargin.estimators.thresholds.scores import fit_scorer, with_some_value
-from widemargin.rows import length_of, take
+from widemargin.rows import length_of, stacked, take
 
 NEGLIGIBLE = 1e-6
 """Rows whose cost is below this share of the mean are left out: they decide nothing, and some learners refuse zeros."""
@@ -348,14 +347,3 @@ class CrossFitter:
         X = stacked([take(self.X[k], used[k]) for k in some])
         costs, mass = (np.concatenate([part[k][used[k]] for k in some]) for part in (cost, self.mass))
         return self.learner.fit(X, costs, mass)
-
-
-def stacked(parts: Sequence[Any]) -> Any:
-    """Rows of several tables or matrices of the same columns, one below the other."""
-    if len(parts) == 1:
-        return parts[0]
-    if any(sp.issparse(part) for part in parts):
-        return sp.vstack(parts, format="csr")
-    if all(isinstance(part, np.ndarray) for part in parts):
-        return np.vstack(parts)
-    return nw.concat([nw.from_native(part) for part in parts], how="vertical").to_native()

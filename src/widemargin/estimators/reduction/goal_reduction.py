@@ -34,7 +34,7 @@ from widemargin.estimators.thresholds.guarantee import (
     safest_first,
     unproved_text,
 )
-from widemargin.estimators.thresholds.rule import between, by_heart, constant_rule
+from widemargin.estimators.thresholds.rule import between, by_heart, fixed_rule
 from widemargin.estimators.thresholds.scores import (
     fold_of_rows,
     label_and_cell,
@@ -314,7 +314,7 @@ class GoalReduction(ThresholdedModel):
         if placed is not best:
             self._adopt_rule(placed.rule, met=True)
             self.lagrangian_gap_ = np.nan
-        decisions = _decisions(visits, placed)
+        decisions = visits.decisions(placed)
         positive = decisions if self._several() else [share > 0.5 for share in decisions]
         self._conclude(visits, positive, decisions, met=met, cross_fitted=placed is best)
 
@@ -326,7 +326,7 @@ class GoalReduction(ThresholdedModel):
         so a bound missed there will be missed. None where none is, and where the models know these rows by heart.
         """
         own = replace(carried or best, average=replace(best.average, scores=scores))
-        said, of_folds = _decisions(visits, own), _decisions(visits, best)
+        said, of_folds = visits.decisions(own), visits.decisions(best)
         # A model that decides alike for all rows is to be reported as such, where those of the folds tell them apart.
         alike = np.ptp(np.concatenate(said)) == 0.0 < np.ptp(np.concatenate(of_folds))
         if carried and not alike and visits.tied.measure(visits.tied.positive_mass(said)).met.all():
@@ -353,7 +353,7 @@ class GoalReduction(ThresholdedModel):
             scores = best.average.scores
             rule = best.rule.with_constants(np.concatenate(scores), np.concatenate(list(visits.group)))
             found = replace(best, rule=rule)
-            return Found(found, rule.met, tied.positive_mass(_decisions(visits, found)))
+            return Found(found, rule.met, tied.positive_mass(visits.decisions(found)))
 
         def said(placed: Placed) -> Predictions:
             scorer, _ = self._chosen(visits, placed.average.shares[None])
@@ -365,7 +365,7 @@ class GoalReduction(ThresholdedModel):
 
         path = safest_first(search, tied, proving)
         constants = [] if self._several() else [
-            replace(path[0], rule=constant_rule(value, visits.n_groups)) for value in (-np.inf, np.inf)
+            replace(path[0], rule=fixed_rule([value] * visits.n_groups)) for value in (-np.inf, np.inf)
         ]  # fmt: skip
         proof = fixed_sequence(path, constants, test, confidence)
         self._set_average(visits, proof.chosen.candidate, met=proof.met)
@@ -492,8 +492,3 @@ class GoalReduction(ThresholdedModel):
         group = group_numbers(self.groups_, X, populations, length_of(X))
         scores = np.asarray(self.mixture_models_) @ self.estimator_.of_each(X)
         return self._class_columns(self._share_drawn(scores, group))
-
-
-def _decisions(visits: Visits, placed: Placed) -> list[Floats | Ints]:
-    """For each source the share of the positive class in each row; of several classes the number of its class."""
-    return [placed.rule.shares(z, g) for z, g in zip(placed.average.scores, visits.group, strict=True)]

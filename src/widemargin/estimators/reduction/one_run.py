@@ -29,14 +29,13 @@ from widemargin.estimators.reduction.cost_sensitive import (
     CrossFitter,
     common_scores,
     last_step,
-    stacked,
     with_few_values,
     with_last_fitted,
 )
 from widemargin.estimators.reduction.growing_trees import GrowingTrees, growing_form
 from widemargin.estimators.thresholds.scores import with_some_value
 from widemargin.exceptions import CapabilityError, DataError
-from widemargin.rows import take
+from widemargin.rows import stacked, take
 
 DEFAULT_ROUNDS = 100
 """Of XGBoost, where `n_estimators` is None."""

@@ -17,19 +17,18 @@ from widemargin._typing import Floats, Ints
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._options import SolverOptions
 from widemargin.estimators.reduction.cost_sensitive import CrossFitter
-from widemargin.estimators.thresholds.class_offsets import OffsetRule, best_offset_rule, class_costs
+from widemargin.estimators.thresholds.class_offsets import OffsetRule, class_costs
 from widemargin.estimators.thresholds.rule import (
     BY_HEART,
     JudgedRule,
     Rule,
     by_heart,
-    candidates_of,
-    judged_rule,
     least_cost,
     least_loosened,
     tightened_goal,
 )
-from widemargin.goals.binding.tied_goal import TiedGoal
+from widemargin.estimators.thresholds.scored_rows import ScoredRows
+from widemargin.goals.binding.tied_goal import Predictions, TiedGoal
 from widemargin.linalg.cells import CellCoefficients
 from widemargin.solvers.base import Budget
 from widemargin.solvers.thresholds.class_costs import ClassCosts
@@ -214,6 +213,14 @@ class Visits:
         near = None if best.met else least_loosened(self.tied, under)
         return best if near is None else replace(near, rule=replace(near.rule, met=False, gap=np.nan))
 
+    def scored(self, scores: Sequence[Floats]) -> ScoredRows:
+        """The rows of all sources with scores of an average."""
+        return ScoredRows(self.tied, scores, self.group, self.n_groups)
+
+    def decisions(self, placed: Placed) -> Predictions:
+        """For each source the share of the positive class in each row; of several classes the number of its class."""
+        return self.scored(placed.average.scores).shares(placed.rule)
+
     def model(self, number: int) -> Any:
         """The model of a visit, fitted to all rows when it is first asked for."""
         if number not in self._models:
@@ -229,7 +236,7 @@ class Visits:
 
     def _add(self, mixture: ModelMixture, scores: Sequence[Floats]) -> None:
         """Add thresholds on the scores of an average to the candidates of a lottery."""
-        mixture.add(candidates_of(self.tied, scores, self.group, self.n_groups, self._no_margins))
+        mixture.add(self.scored(scores).candidates(self._no_margins))
 
     def least_cost(self, average: Average) -> float:
         """What an average costs at its best threshold, at its own prices, beside the best decisions."""
@@ -293,7 +300,7 @@ class Visits:
     def placed(self, average: Average, margins: Floats | None = None) -> Placed:
         """An average with its best thresholds under tightened bounds; None: under those of the goal."""
         tighter = self._no_margins if margins is None else margins
-        judged = judged_rule(self.tied, average.scores, self.group, self.n_groups, tighter, randomize=False)
+        judged = self.scored(average.scores).judged(tighter)
         return Placed(judged.rule, judged.objective, judged.violation, average)
 
 
@@ -311,7 +318,7 @@ class ClassVisits(Visits):
 
     def run(self, budget: Budget) -> Placed:
         best = super().run(budget)
-        rule = best_offset_rule(self.tied, best.average.scores, self.group, self.n_groups, self._no_margins)
+        rule = self.scored(best.average.scores).offsets(self._no_margins)
         full = Placed(rule, rule.objective, rule.violation, best.average)
         return min(best, full, key=lambda one: one.rank)
 
@@ -342,7 +349,7 @@ class ClassVisits(Visits):
     def placed(self, average: Average, margins: Floats | None = None) -> Placed:
         """An average with its best offsets under tightened bounds; None: under those of the goal."""
         tighter = self._no_margins if margins is None else margins
-        rule = best_offset_rule(self.tied, average.scores, self.group, self.n_groups, tighter, QUICK)
+        rule = self.scored(average.scores).offsets(tighter, QUICK)
         return Placed(rule, rule.objective, rule.violation, average)
 
     def _nearer_the_lottery(self, best: Placed, budget: Budget) -> Placed:
@@ -352,5 +359,5 @@ class ClassVisits(Visits):
     def least_cost(self, average: Average) -> float:
         """What an average costs at its best offsets, at its own prices, beside the best decisions."""
         cost, rule = self._cost_of(average), self.placed(average).rule
-        number = np.concatenate([rule.shares(z, g) for z, g in zip(average.scores, self.group, strict=True)])
+        number = np.concatenate(self.scored(average.scores).shares(rule))
         return float((cost[np.arange(cost.shape[0]), number - 1] - cost.min(axis=1)).sum())

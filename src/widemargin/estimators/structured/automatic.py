@@ -17,10 +17,10 @@ from sklearn.utils import _safe_indexing, check_random_state
 
 from widemargin._typing import ArrayLike, Matrix
 from widemargin.estimators._options import budget_of
-from widemargin.estimators.feature_space import stacked
 from widemargin.estimators.structured.structural_search import Folds, PathSearch, Scoring, StructuralCell
 from widemargin.estimators.structured.training import Chosen, ReadyMadeSVM, Standard, mean_square
 from widemargin.kernels.functions import resolve_kernel
+from widemargin.rows import stacked
 from widemargin.structured.learners.problem import check_examples, example_weights
 from widemargin.structured.model import Examples, StructuredModel
 

@@ -16,12 +16,11 @@ from sklearn.utils.validation import check_is_fitted
 from widemargin._typing import ArrayLike, Bools, Floats, Label, Matrix
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._options import parameters
-from widemargin.estimators.feature_space import stacked
 from widemargin.estimators.structured.automatic import choose
 from widemargin.estimators.structured.label_names import nothing
 from widemargin.estimators.structured.training import ReadyMadeSVM
 from widemargin.exceptions import DataError
-from widemargin.rows import as_csr
+from widemargin.rows import as_csr, stacked
 from widemargin.structured.learners.example_rows import as_examples
 from widemargin.structured.learners.problem import example_weights, held
 from widemargin.structured.model import Examples

@@ -31,7 +31,7 @@ from scipy.special import betainc, betaincc, betaincinv
 from widemargin._typing import Floats
 from widemargin.estimators.thresholds.class_offsets import OffsetRule
 from widemargin.estimators.thresholds.guarantee import Found, Judged, errors_passed
-from widemargin.estimators.thresholds.rule import Rule
+from widemargin.estimators.thresholds.rule import Rule, fixed_rule
 from widemargin.estimators.thresholds.scored_rows import ScoredRows
 from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.goals.language.linear import When
@@ -84,7 +84,7 @@ class Ranks(NamedTuple):
     def rule(self, rows: ScoredRows) -> Rule | None:
         """The thresholds on the rows for the proof; None where ties leave no place for one."""
         thresholds = [_placed(z, window) for z, window in zip(_counted(rows, self.label), self.windows, strict=True)]
-        return None if None in thresholds else _rule([each for each in thresholds if each is not None])
+        return None if None in thresholds else fixed_rule([each for each in thresholds if each is not None])
 
     def judged(self, rule: Rule | OffsetRule, proving: TiedGoal, positive_mass: Floats) -> Judged[Rule | OffsetRule]:
         """The thresholds with what is known of them."""
@@ -140,8 +140,7 @@ def chosen_ranks(
 
     def mass_of(shares: Floats) -> Floats:
         """What thresholds decide that leave such shares of the rows that choose above themselves."""
-        rule = _rule([_threshold(z, share) for z, share in zip(scores, shares, strict=True)])
-        return ordering.tied.positive_mass(ordering.shares(rule))
+        return ordering.positive_mass(fixed_rule([_threshold(*each) for each in zip(scores, shares, strict=True)]))
 
     def enough(shares: Floats) -> bool:
         """Whether the ranks are sure, and tests of the other constraints will most likely succeed."""
@@ -191,12 +190,6 @@ def _threshold(scores: Floats, share: float) -> float:
     """A threshold that about such a share of scores, largest first, lies above."""
     place = round(share * len(scores))
     return math.inf if place == 0 else -math.inf if place == len(scores) else float(scores[place])
-
-
-def _rule(thresholds: Sequence[float]) -> Rule:
-    """A threshold for each population."""
-    column = np.array(thresholds, dtype=np.float64)[:, None]
-    return Rule(column, np.ones(column.shape), True, math.nan, True)
 
 
 def _stated(tied: TiedGoal, groups: Sequence[Population]) -> tuple[list[_Constraint], int, tuple[int, ...]] | None:

@@ -1,6 +1,5 @@
 """One offset for each of several classes that meets a goal: what is added to the scores before the largest one wins."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +14,6 @@ from widemargin.exceptions import DataError
 from widemargin.goals.binding.labels import innermost
 from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.rows import length_of
-from widemargin.solvers.thresholds.class_costs import ClassCosts
-from widemargin.solvers.thresholds.offset_search import OPTIONS, OffsetOptions, best_offsets
 
 CERTAIN = 1e-6
 """Probabilities nearer to 0 or 1 count as hardly nearer: trees say 0 and 1, whose odds are infinite."""
@@ -117,34 +114,6 @@ class OffsetRule:
     def with_constants(self, scores: Floats, group: Ints) -> "OffsetRule":
         """The rule itself: with several classes no constraint is proved by definition."""
         return self
-
-
-def best_offset_rule(
-    tied: TiedGoal, scores: Sequence[Floats], group: Sequence[Ints], n_groups: int, margins: Floats,
-    options: OffsetOptions = OPTIONS,
-) -> OffsetRule:  # fmt: skip
-    """The rule of lowest objective that meets all constraints.
-
-    Parameters
-    ----------
-    scores : sequence of ndarray of shape (n_s, K)
-        For each source that was given.
-    group : sequence of ndarray of int64, shape (n_s,)
-    margins : ndarray of shape (m,)
-        Tighten the bounds by this much, in units of `tied.bound`.
-    options : OffsetOptions
-        What the search may cost.
-    """
-    cost, bound = class_costs(tied, margins)
-    used = np.concatenate([part.weights > 0.0 for part in tied.given])
-    rows = ClassCosts(
-        np.concatenate(list(scores))[used], np.concatenate(cost)[used], bound, np.concatenate(list(group))[used],
-        n_groups,
-    )  # fmt: skip
-    found = best_offsets(rows, options)
-    met = found.violation == 0.0
-    gap = max(found.objective - found.lower, 0.0) if met else np.nan
-    return OffsetRule(found.offsets, found.objective, found.violation, met, gap, found.least_violation)
 
 
 def class_costs(tied: TiedGoal, margins: Floats) -> tuple[list[Floats], Floats]:

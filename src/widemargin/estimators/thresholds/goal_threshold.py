@@ -30,7 +30,7 @@ from widemargin.estimators.thresholds.guarantee import (
     ways,
 )
 from widemargin.estimators.thresholds.predicted_groups import best_mixed_thresholds, group_shares, learn_groups
-from widemargin.estimators.thresholds.rule import Rule, constant_rule, told_apart, told_back
+from widemargin.estimators.thresholds.rule import Rule, fixed_rule, told_apart, told_back
 from widemargin.estimators.thresholds.scored_rows import ScoredRows
 from widemargin.estimators.thresholds.scores import (
     FOLDS,
@@ -376,7 +376,7 @@ class GoalThresholdClassifier(ThresholdedModel):
             # Groups are predicted then, so no row has one.
             group, n_groups = [np.zeros(len(z), np.int64) for z in of_sources], 1
         if self._several():
-            return ScoredRows(tied, of_sources, group, n_groups, 0.0)
+            return ScoredRows(tied, of_sources, group, n_groups)
         direction, own = self._direction(), self._natural()
         if not self._abstains():
             return ScoredRows(tied, [direction * z for z in of_sources], group, n_groups, direction * own)
@@ -422,8 +422,7 @@ class GoalThresholdClassifier(ThresholdedModel):
             by_group = rows._replace(group=[here], n_groups=len(groups))
             rule = by_group.thresholds(no_margins)
             if rule.met:
-                mass = rows.tied.positive_mass(by_group.shares(rule))
-                self.known_groups_objective_ = rows.tied.measure(mass).objective
+                self.known_groups_objective_ = rows.tied.measure(by_group.positive_mass(rule)).objective
                 candidates.append(rule.medians)
         mixed = best_mixed_thresholds(rows.tied, rows.scores, shares, candidates)
         self.optimality_gap_ = mixed.gap
@@ -482,7 +481,7 @@ class GoalThresholdClassifier(ThresholdedModel):
 
         constants: list[Rule | OffsetRule] = []
         if not self._several():
-            constants = [constant_rule(value, proving.n_groups) for value in (-np.inf, np.inf)]
+            constants = [fixed_rule([value] * proving.n_groups) for value in (-np.inf, np.inf)]
         proof = fixed_sequence(path, constants, test, level)
         rule, some = proof.chosen.candidate, proving.tied.n_constraints > 0
         self.optimality_gap_ = np.nan if some else rule.gap
@@ -497,7 +496,7 @@ class GoalThresholdClassifier(ThresholdedModel):
         """The best rule on the rows that order the sequence; one that decides alike for them all becomes a constant."""
         rule = ordering.best(margins, self.randomize)
         rule = rule.with_constants(np.concatenate(ordering.scores), np.concatenate(ordering.group))
-        return Found(rule, rule.met, ordering.tied.positive_mass(ordering.shares(rule)))
+        return Found(rule, rule.met, ordering.positive_mass(rule))
 
     def _adopt(
         self, rule: Rule | OffsetRule, rows: ScoredRows, *, met: bool, data_name: str = "validation rows"
@@ -517,8 +516,7 @@ class GoalThresholdClassifier(ThresholdedModel):
             edges = told_back(np.column_stack([self._natural() - below, self._natural() + above]), self._natural())
             edges[below > 0.0, 0] = np.nextafter(edges[below > 0.0, 0], -np.inf)
             self.threshold_ = medians = edges if self.groups_ else edges[0]
-        positive = [z > rule.medians[numbers] for z, numbers in zip(rows.scores, rows.group, strict=True)]
-        self._report(rows.tied, positive, shares, data_name=data_name, **told)
+        self._report(rows.tied, rows.decided(rule), shares, data_name=data_name, **told)
         return np.ravel(medians), shares
 
     def decision_function(self, X: Any, populations: Any = None) -> Floats:

@@ -109,13 +109,10 @@ class Proof(Generic[T]):
         Of the proved candidates the one of best objective, else the safest.
     met : bool
         Whether it is proved.
-    n_tested : int
-        Candidates of the sequence that were tested.
     """
 
     chosen: Judged[T]
     met: bool
-    n_tested: int
 
 
 def fixed_sequence(
@@ -128,10 +125,10 @@ def fixed_sequence(
     path : iterable
         At least one candidate, safest first.
     """
-    delta, proved, first, n_tested = 1.0 - confidence, [], None, 0
+    delta, proved, first = 1.0 - confidence, [], None
     for candidate in path:
         tested = test(candidate)
-        first, n_tested = first or tested, n_tested + 1
+        first = first or tested
         # The first failure ends the sequence: a test after it would have to share delta with the tests before.
         if tested.p_value > delta:
             break
@@ -140,8 +137,8 @@ def fixed_sequence(
     proved += [tested for tested in map(test, constants) if tested.p_value == 0.0]
     if not proved:
         assert first is not None
-        return Proof(first, False, n_tested)
-    return Proof(min(proved, key=lambda tested: tested.measured.objective), True, n_tested)
+        return Proof(first, False)
+    return Proof(min(proved, key=lambda tested: tested.measured.objective), True)
 
 
 def safest_first(search: Callable[[Floats], Found[T]], tied: TiedGoal, proving: TiedGoal) -> list[T]:

@@ -9,11 +9,10 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from widemargin._typing import Floats
 from widemargin.distributed.workers import Deadline
 from widemargin.estimators._binary import asked_rows, predicted_goal
 from widemargin.estimators._options import budget_of
-from widemargin.estimators.path_points import Decided, PathPoints, Point
+from widemargin.estimators.path_points import Decided, PathPoints, Point, Swept
 from widemargin.estimators.thresholds.thresholded_model import ThresholdedModel
 from widemargin.exceptions import DoubtfulModelWarning, GoalError, GoalWarning, MarginConvergenceWarning
 from widemargin.goals import Goal
@@ -64,17 +63,13 @@ class RefittedPath(PathPoints):
     training : Rows
         With the external data sets, which are part of the training data also where held-out rates are measured.
     held : Rows or None
-    goals, levels, place
-        As in `PathPoints`.
+    swept : Swept
     """
 
-    def __init__(
-        self, classifier: ThresholdedModel, training: Rows, held: Rows | None, *, goals: Sequence[Goal],
-        levels: Floats, place: int | None,
-    ) -> None:  # fmt: skip
+    def __init__(self, classifier: ThresholdedModel, training: Rows, held: Rows | None, swept: Swept) -> None:
         own = classifier.get_params(deep=False)
         budget = budget_of(own.get("time_budget"), own.get("callbacks"))
-        super().__init__(classifier.goal, goals, levels, place, budget)
+        super().__init__(classifier.goal, swept, budget)
         self.rows, self.classifier = training, classifier
         self.unseen = None if held is None else held.replaced(
             external=training.external, baselines=classifier.baselines or {}

@@ -13,9 +13,6 @@ import numpy.typing as npt
 from widemargin._typing import Bools, Cells, Floats, Ints
 from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.linalg.cells import CellCoefficients
-from widemargin.solvers.thresholds.groups import Candidates
-from widemargin.solvers.thresholds.mixture import Mixture, best_mixture
-from widemargin.solvers.thresholds.per_group import best_per_group
 from widemargin.solvers.thresholds.threshold_sweep import SweptThreshold, best_threshold
 
 
@@ -72,16 +69,6 @@ def told_back(apart: Floats, natural: float, low: float = 0.01) -> Floats:
         return apart
     share = apart / (2.0 * natural)
     return np.asarray(2.0 * natural * np.where(share < low, low * np.exp(np.minimum(share / low - 1.0, 0.0)), share))
-
-
-def candidates_of(
-    tied: TiedGoal, scores: Sequence[Floats], group: Sequence[Ints], n_groups: int, margins: Floats,
-    natural: float = 0.0,
-) -> Candidates:  # fmt: skip
-    """Every threshold of each group, for linear programmes and searches; parameters as of `best_rule`."""
-    z, weight, cell, used = used_rows(tied, scores)
-    z, number = told_apart(z, natural), np.concatenate(list(group))[used]
-    return Candidates(z, weight, cell, number, n_groups, *tightened_goal(tied, margins, for_lp=True), tied.cell_weight)
 
 
 def tightened_goal(tied: TiedGoal, margins: Floats, *, for_lp: bool = False) -> tuple[CellCoefficients, Floats]:
@@ -310,53 +297,6 @@ class Rule:
         return [0 if most == -np.inf else 1 if least == np.inf else None for least, most in zip(low, high, strict=True)]
 
 
-def best_rule(
-    tied: TiedGoal,
-    scores: Sequence[Floats],
-    group: Sequence[Ints],
-    n_groups: int,
-    *,
-    natural: float,
-    margins: Floats,
-    randomize: bool,
-) -> Rule:
-    """The rule of lowest objective that meets all constraints.
-
-    Parameters
-    ----------
-    scores, group : sequence of ndarray of shape (n_s,)
-        For each source: scores, of which larger ones are rather positive, and numbers of groups.
-    natural : float
-        The scorer's own threshold, which is taken where it decides as the best one does.
-    margins : ndarray of shape (m,)
-        Tighten the bounds by this much, see `tightened_goal`.
-    randomize : bool
-        Whether thresholds may be drawn at random.
-    """
-    if not randomize and n_groups == 1:
-        choice = choose_threshold(tied, scores, natural, margins)
-        one = np.ones((1, 1))
-        return Rule(choice.threshold * one, one, choice.met, 0.0 if choice.met else np.nan, not choice.met)
-    candidates, z = candidates_of(tied, scores, group, n_groups, margins, natural), used_rows(tied, scores)[0]
-    best = best_mixture(candidates) if randomize else best_per_group(candidates)
-    probability = best.probability if isinstance(best, Mixture) else np.ones(n_groups)
-    met, proved = best.violation == 0.0, isinstance(best, Mixture) or best.proved
-    gap = max(best.objective - best.lower, 0.0) if met else np.nan
-    # The searches know candidates by number; a rule has thresholds. Groups draw from different numbers of thresholds,
-    # so the rows of the table are filled up with the last one at probability 0.
-    owner = candidates.group[best.numbers]
-    width = int(np.bincount(owner, minlength=n_groups).max())
-    thresholds, shares = np.zeros((n_groups, width)), np.zeros((n_groups, width))
-    for g in range(n_groups):
-        mine, own = np.flatnonzero(owner == g), z[candidates.rows_of(g)]
-        values = np.array([between(own, int(candidates.count[k]), natural) for k in best.numbers[mine]])
-        order = np.argsort(values)
-        thresholds[g, : len(mine)] = values[order]
-        thresholds[g, len(mine) :] = values[order][-1]
-        shares[g, : len(mine)] = probability[mine][order]
-    return Rule(thresholds, shares, met, gap, proved)
-
-
 class MeetsOrNot(Protocol):
     """A rule that says whether it meets the constraints."""
 
@@ -421,17 +361,7 @@ class JudgedRule(Generic[AnyRule]):
         return (0.0 if self.met else self.violation, self.objective)
 
 
-def judged_rule(
-    tied: TiedGoal, scores: Sequence[Floats], group: Sequence[Ints], n_groups: int, margins: Floats, *, randomize: bool
-) -> JudgedRule[Rule]:
-    """The best rule for scores whose own threshold is 0, and what it reaches; parameters as of `best_rule`."""
-    rule = best_rule(tied, scores, group, n_groups, natural=0.0, margins=margins, randomize=randomize)
-    mass = tied.positive_mass([rule.shares(z, numbers) for z, numbers in zip(scores, group, strict=True)])
-    coef, bound = tightened_goal(tied, margins)
-    objective, values = coef.totals(mass, tied.cell_weight - mass, len(bound))
-    return JudgedRule(rule, objective, float(np.maximum(values - bound, 0.0).sum()))
-
-
-def constant_rule(threshold: float, n_groups: int) -> Rule:
-    """The rule that calls every row positive (threshold -infinity), or none (infinity)."""
-    return Rule(np.full((n_groups, 1), threshold), np.ones((n_groups, 1)), True, np.nan, True)
+def fixed_rule(thresholds: npt.ArrayLike) -> Rule:
+    """The rule of one threshold for each group; that of -infinity calls every row positive, that of infinity none."""
+    column = np.array(thresholds, dtype=np.float64)[:, None]
+    return Rule(column, np.ones(column.shape), True, np.nan, True)

@@ -18,7 +18,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from widemargin._typing import Cells, Floats, Index, Ints
 from widemargin.exceptions import DataError
-from widemargin.rows import External, Rows, as_csr, take
+from widemargin.rows import Rows, as_csr, external_data, take
 
 Split = tuple[Ints, Ints]
 Cv = Any  # an integer, a splitter or an iterable of splits, as scikit-learn's check_cv takes them
@@ -87,9 +87,8 @@ def split_external(
     """
     first: dict[str, Rows] = {}
     second: dict[str, Rows] = {}
-    for name, data in external.items():
-        if not isinstance(data, External):
-            raise DataError(f"external[{name!r}] is a {type(data).__name__}; wrap it: External(X, y=None, ...).")
+    for name in external:
+        data = external_data(name, external)
         n, held = data.n_rows, round(fraction * data.n_rows)
         if not 0 < held < n:
             raise DataError(

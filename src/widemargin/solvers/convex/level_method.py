@@ -30,6 +30,7 @@ from widemargin.linalg import cholesky
 from widemargin.solvers.base import Budget, CertifiedRecorder, ConstrainedHinge, ConvexResult, ConvexState
 from widemargin.solvers.convex.block_passes import Opening, block_problem, open_hinges
 from widemargin.solvers.convex.linear_system import SystemOptions
+from widemargin.solvers.convex.proximal import balance
 from widemargin.solvers.convex.smoothed_hinges import NewtonRows, Width
 
 __all__ = ["Cuts", "LevelOptions", "Master", "minimise", "solve"]
@@ -276,10 +277,9 @@ class Master:
         theta, idle = self._shares(x)
         if self.with_bias and len(cuts):  # The slopes must sum to zero: the larger side is scaled down.
             parts = theta * cuts.slope
-            rise, fall = float(parts[parts > 0.0].sum()), float(-parts[parts < 0.0].sum())
-            common = min(rise, fall)
+            up, down = balance(float(parts[parts > 0.0].sum()), float(-parts[parts < 0.0].sum()))
             # Scaling down keeps every weight within its limit, so what is left is a feasible dual point.
-            theta = theta * np.where(parts > 0.0, common / max(rise, 1e-300), common / max(fall, 1e-300))
+            theta = theta * np.where(parts > 0.0, up, down)
         v = (np.bincount(cuts.owner, theta, self._limit.shape[0]) + idle)[1:]
         # The value of the dual at these weights: a lower bound whatever the accuracy of the programme.
         q = theta @ cuts.gradient

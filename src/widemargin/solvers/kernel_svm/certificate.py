@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from widemargin._typing import Bools, Floats, Ints
-from widemargin.solvers.base import Budget, Recorder
+from widemargin.solvers.base import Budget, Recorder, relative_gap
 from widemargin.solvers.kernel_svm.problem import (
     KernelMatrix,
     KernelProblem,
@@ -134,7 +134,7 @@ class KernelRecorder(Recorder[tuple[Floats, Floats]]):
             self.history[-1]["held_out_error"] = self._errors.error(scores, intercept)
         primal, dual = facts.get("primal", np.nan), facts.get("dual", np.nan)
         # Solvers that leave rows out know no primal value: their gap is NaN.
-        gap = (primal - dual) / max(abs(primal), 1e-300)
+        gap = relative_gap(primal, dual)
         self.budget.tell(self._stage, iteration, dual, gap, facts.get("violation", np.nan))
         if self.rule is None or not judge or facts.get("violation", 0.0) > self._rough:
             return False

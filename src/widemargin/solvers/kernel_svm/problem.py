@@ -10,6 +10,7 @@ Most rounds of a solver move few rows and then look at all of them, so a look is
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -20,7 +21,7 @@ from widemargin.exceptions import CapabilityError, KernelError
 from widemargin.linalg.cholesky import take
 from widemargin.linalg.powers import NarrowRows
 from widemargin.linalg.products import add_rows
-from widemargin.solvers.base import Status
+from widemargin.solvers.base import Status, relative_gap
 from widemargin.solvers.paper_nest.weighted_hinges import balance
 
 __all__ = [
@@ -193,7 +194,11 @@ class KernelProblem:
         return best_bias(self.y, self.upper, scores) if self.fit_intercept else 0.0
 
     def bounds(self) -> tuple[Floats, Floats]:
-        """Least and largest value of every coefficient, shapes (n,)."""
+        """Least and largest value of every coefficient, shapes (n,); made once, so not to be changed in place."""
+        return self._bounds
+
+    @cached_property
+    def _bounds(self) -> tuple[Floats, Floats]:
         # A positive row has its coefficient in [0, C_i], a negative one in [-C_i, 0].
         signed = self.y * self.upper
         return np.minimum(signed, 0.0), np.maximum(signed, 0.0)
@@ -280,7 +285,7 @@ class KernelResult:
     @property
     def gap(self) -> float:
         """`(primal - dual) / |primal|`."""
-        return (self.primal - self.dual) / max(abs(self.primal), 1e-300)
+        return relative_gap(self.primal, self.dual)
 
 
 KernelSolver = Callable[..., KernelResult]

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from widemargin._typing import Bools, Floats, Ints, Reals
+from widemargin._typing import Bools, Floats, Ints
 from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_svm.certificate import KernelRecorder
 from widemargin.solvers.kernel_svm.dual import pair_steps
@@ -119,13 +119,13 @@ class _Part:
         self.rows = problem.rows if self.whole else problem.rows.subset(index)
         self.index, self.coef = index, run.coef[index]
         self.gradient = problem.y[index] - run.scores[index]
-        lower, upper = problem.bounds()
-        self.lower, self.upper = lower[index], upper[index]
-        self.diagonal = run.diagonal[index].astype(self.rows.dtype)
+        self.lower, self.upper = (bound[index] for bound in problem.bounds())
+        diagonal = run.diagonal[index].astype(self.rows.dtype)
+        self._variables = pair_steps.Variables(diagonal, self.gradient, self.coef, self.lower, self.upper)
         # Room for the compiled steps is made once a part, not once a step.
         self._room = np.empty((5, m), self.rows.dtype)
         self._gain = np.empty(0 if problem.fit_intercept else m)
-        self._tops = pair_steps.sides(self.gradient, self.coef, self.lower, self.upper, self._room)
+        self._tops = pair_steps.sides(self._variables, self._room)
         self._pairs, self._single = problem.fit_intercept, run.options.single or self.rows.capacity < 2
         self._best: tuple[int, float] | None = None  # what gains most, until the next step
 
@@ -134,36 +134,33 @@ class _Part:
         if self._pairs:
             highest, lowest = self.sides()
             return max(0.0, highest - lowest)
-        self._best = self._best or pair_steps.most_gaining(*self._state, self._gain)
+        self._best = self._best or pair_steps.most_gaining(self._variables, self._gain)
         return self._best[1]
 
     def step(self) -> tuple[float, float]:
         """One step of SMO: its gain of the dual, 0 where rounding leaves none, and the curvature met."""
         if not self._pairs:  # the variable that gains most, and its companion
-            state = self._state
             # The look at the violation has found this variable already.
-            i, _ = self._best or pair_steps.most_gaining(*state, self._gain)
+            i, _ = self._best or pair_steps.most_gaining(self._variables, self._gain)
             if i < 0:
                 return 0.0, np.inf
             self._best = None
             buffer, slot = self.rows.cached(np.array([i]))
-            curvature, row = float(self.diagonal[i]), buffer[slot[0]]
-            j = -1 if self._single else pair_steps.companion(i, row, *state, self._gain)
+            curvature, row = float(self._variables.diagonal[i]), buffer[slot[0]]
+            j = -1 if self._single else pair_steps.companion(i, row, self._variables, self._gain)
             if j < 0:
-                return pair_steps.move_single(i, row, curvature, *state[1:]), curvature
+                return pair_steps.move_single(i, row, self._variables), curvature
             buffer, slot = self.rows.cached(np.array([i, j]))
-            return pair_steps.move_both(i, j, buffer[slot[0]], buffer[slot[1]], *state), curvature
+            return pair_steps.move_both(i, j, buffer[slot[0]], buffer[slot[1]], self._variables), curvature
         # The last of equals, as LIBSVM: on a kernel that is not positive semi-definite the order decides where it ends.
         i = pair_steps.place(self._room[0], self._tops[0], True)
         buffer, slot = self.rows.cached(np.array([i]))
-        j = pair_steps.partner(buffer[slot[0]], self.diagonal, i, self._room, True)
+        j = pair_steps.partner(buffer[slot[0]], self._variables.diagonal, i, self._room, True)
         if j < 0:
             return 0.0, np.inf
         buffer, slot = self.rows.cached(np.array([i, j]))
-        gain, curvature, *tops = pair_steps.move_pair(
-            i, j, buffer[slot[0]], buffer[slot[1]], self.diagonal, self.gradient, self.coef, self.lower, self.upper,
-            self._room,
-        )  # fmt: skip
+        row, other = buffer[slot[0]], buffer[slot[1]]
+        gain, curvature, *tops = pair_steps.move_pair(i, j, row, other, self._variables, self._room)
         self._tops = (tops[0], tops[1])
         return gain, curvature
 
@@ -176,15 +173,11 @@ class _Part:
             return 0, 0.0, np.inf
         buffer, slot, _ = self.rows.cache()
         taken, flattest, _, _, gain = pair_steps.solve_pairs(
-            np.empty((0, 0), buffer.dtype), 0.0, buffer, slot, buffer.shape[0], self.diagonal, self.gradient, self.coef,
-            self.lower, self.upper, self._room, True, 0.0, floor, most,
+            np.empty((0, 0), buffer.dtype), 0.0, buffer, slot, buffer.shape[0], self._variables, self._room, True, 0.0,
+            floor, most,
         )  # fmt: skip
         self._tops = pair_steps.largest(self._room[0]), pair_steps.largest(self._room[1])
         return taken, gain, flattest
-
-    @property
-    def _state(self) -> tuple[Reals, Floats, Floats, Floats, Floats]:
-        return self.diagonal, self.gradient, self.coef, self.lower, self.upper
 
     def sides(self) -> tuple[float, float]:
         """The largest gradient of a variable that can go up, and the smallest of one that can go down."""

@@ -222,16 +222,11 @@ def run(
     at; `n_iter` counts the steps.
     """
     recorder = KernelRecorder(problem, method.name, budget, tol)
-    best, least, converged = method.read(), np.inf, False
+    converged = False
 
     def look() -> bool:
-        nonlocal best, least
         point = method.read()
-        facts = method.judge(point)
-        # A stochastic method may get worse; the best point is what it returns.
-        if facts["primal"] < least or not method.descends:
-            best, least = point, facts["primal"]
-        steps = iterates.steps
+        facts, steps = method.judge(point), iterates.steps
         ended = recorder.watch(steps, point.coef, point.scores, 0.0, facts, judge=steps >= method.least)
         return ended or (tol is not None and facts["primal"] - facts["dual"] <= tol * abs(facts["primal"]))
 
@@ -251,10 +246,13 @@ def run(
         converged = look() or converged
     except KeyboardInterrupt:
         budget.interrupted = True
-        best = best if np.isfinite(least) and method.descends else method.read()
     if recorder.rule is not None and recorder.rule.best is not None:
         coef, scores = recorder.rule.best.coef, recorder.rule.best.scores
-        best = Point(coef, scores, float(coef @ scores))
+    elif method.descends and recorder.point is not None:
+        coef, scores = recorder.point  # a stochastic method may get worse; the best point is what it returns
+    else:
+        coef, scores, _ = method.read()
+    best = Point(coef, scores, float(coef @ scores))
     facts = method.judge(best)
     return KernelResult(
         best.coef, 0.0, facts["primal"], facts["dual"], float("nan"), budget.status(converged=converged),

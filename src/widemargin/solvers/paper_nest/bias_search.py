@@ -123,9 +123,6 @@ class BiasSearch:
     growth : float, default=2.0
         By how much the interval grows while the cuts fall towards one of its ends. Larger finds a far b in fewer
         ascents and wastes more of them on both sides of a near one.
-    bisections : int, default=30
-        Halvings of the range of the scores in the search for the best b of a point: 30 leave 1e-9 of it, which is less
-        than any accuracy asked here.
     """
 
     ascent: Ascent
@@ -133,7 +130,6 @@ class BiasSearch:
     b: float = 0.0
     max_cuts: int = 60
     growth: float = 2.0
-    bisections: int = 30
     point: PrimalPoint = field(init=False)
     _falling: _DualCut | None = field(init=False, default=None)
     _rising: _DualCut | None = field(init=False, default=None)
@@ -189,16 +185,14 @@ class BiasSearch:
     def _offer(self, point: PrimalPoint, primal: float) -> float:
         """Adopt a point with its best b if that beats `primal`; the best value."""
         ascent = self.ascent
-        low, high = float(point.s.min()) - 1.0, float(point.s.max()) + 1.0
-        for _ in range(self.bisections):  # the slope of the piecewise-linear sum rises with b
-            middle = 0.5 * (low + high)
-            if hinges.bias_slope(point.s, middle, ascent.plus, ascent.minus) < 0.0:
-                low = middle
-            else:
-                high = middle
-        value = ascent.primal(point, high)
+        # The sum is piecewise linear in b: its slope rises from minus the positive weights by the weight of each kink.
+        kinks, weight = np.concatenate([point.s + 0.5, point.s - 0.5]), np.concatenate([ascent.plus, ascent.minus])
+        order = np.argsort(kinks)
+        place = np.searchsorted(np.cumsum(weight[order]), ascent.plus.sum())
+        b = float(kinks[order[min(int(place), order.shape[0] - 1)]])  # by rounding no kink may reach the sum
+        value = ascent.primal(point, b)
         if value < primal:
-            self.point, self.b = point, high
+            self.point, self.b = point, b
             return value
         return primal
 

@@ -12,20 +12,12 @@ multipliers press against it, up to `rho`, the weight of the exact penalty, or u
 called infeasible.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from widemargin._typing import Floats
-from widemargin.solvers.base import (
-    Budget,
-    ConstrainedHinge,
-    ConvexResult,
-    ConvexState,
-    Status,
-    exact_penalty,
-    relative_gap,
-)
+from widemargin.solvers.base import Budget, CertifiedRecorder, ConstrainedHinge, ConvexResult, ConvexState, Status
 from widemargin.solvers.highs import CutModel
 from widemargin.solvers.paper_nest import weighted_hinges as hinges
 from widemargin.solvers.paper_nest.bias_search import BiasChooser, BiasSearch, minimisation
@@ -113,68 +105,42 @@ def solve(
         Status INFEASIBLE: the lower bound still grew at the limit (multiplied by `limit`, the violation that is left).
     """
     options, choose = options or NestOptions(), chooser or LevelMethod()
-    budget = budget or Budget()
-    began = budget.elapsed
+    recorder = CertifiedRecorder(rho, budget or Budget(), tol, "cutting plane")
     ascent = ascent_for(sub.rows, sub.lam, seed=seed, max_epochs=max_epochs)
-    nest = _Nest.begin(sub, ascent, start, rho, options, bias_chooser)
+    nest = _Nest.begin(sub, ascent, start, recorder, options, bias_chooser)
     # Without constraints the first SVM is the whole problem.
     eps = (options.first_eps if sub.n_constraints else 0.5 * tol) * abs(nest.value[0])
-    v, status = nest.best_v, Status.MAX_ITER
-    history: list[dict[str, float]] = []
+    v = nest.peak
     for iteration in range(1, max_iter + 1):
-        hopeless = nest.look(v, eps, budget)
+        hopeless = nest.look(v, eps)
         region = nest.region()
-        best, primal = nest.best()
-        gap = relative_gap(primal, nest.lower)
-        epochs, seconds = ascent.n_epochs, budget.elapsed - began
-        entry = {"primal": primal, "dual": nest.lower, "upper": region.upper, "epochs": epochs, "seconds": seconds}
-        history.append({name: float(value) for name, value in entry.items()})
-        budget.tell("cutting plane", iteration, primal, gap, float(nest.excess[best].max(initial=0.0)))
-        if gap <= tol:
-            status = Status.CONVERGED
-        elif hopeless:
-            status = Status.INFEASIBLE
-        elif budget.exhausted:
-            status = Status.INTERRUPTED if budget.stopped or budget.interrupted else Status.TIME_LIMIT
-        if status is not Status.MAX_ITER or epochs >= max_epochs:
+        nest.offer()
+        violation, epochs = float(recorder.best.excess.max(initial=0.0)), ascent.n_epochs
+        closed = recorder.look(iteration, violation=violation, upper=float(region.upper), epochs=float(epochs))
+        if closed or hopeless or recorder.budget.exhausted or epochs >= max_epochs:
             break
         # Where the cuts still rise at the limit of a multiplier, solving an SVM at their maximum tells whether the dual
         # function rises, too: then the constraints cannot be met.
         at_the_limit = ((region.peak >= options.limit) & (region.peak < rho)).any()
         peak = NextMultipliers(region.peak, 0.5 * (region.upper - region.lower))
         v, eps = peak if at_the_limit else choose(region)
-        eps = max(eps, options.least_eps * tol * abs(primal))
-    return ConvexResult(
-        w=nest.w[best],
-        b=nest.b[best],
-        multipliers=nest.best_v,
-        primal=primal,
-        dual=nest.lower,
-        gap=gap,
-        violation=nest.excess[best],
-        status=status,
-        n_iter=len(history),
-        n_epochs=epochs,
-        seconds=budget.elapsed - began,
-        state=nest.state(best),
-        history=tuple(history),
-    )
+        eps = max(eps, options.least_eps * tol * abs(recorder.primal))
+    status = Status.INFEASIBLE if hopeless and not closed else None
+    return replace(recorder.result(iteration, nest.state(), status=status), n_epochs=epochs)
 
 
 @dataclass
 class _Nest:
-    """The state of Algorithm 2: the ascent, the cuts with their points, and the best lower bound."""
+    """The state of Algorithm 2: the ascent, the cuts with their points, and the best point and lower bound."""
 
     sub: ConstrainedHinge
-    rho: float
+    recorder: CertifiedRecorder
     options: NestOptions
     ascent: Ascent
     search: BiasSearch | None
     cuts: CutModel
-    best_v: Floats
     best_xi: Floats
     peak: Floats
-    lower: float = -np.inf
     w: list[Floats] = field(default_factory=list)
     b: list[float] = field(default_factory=list)
     value: list[float] = field(default_factory=list)
@@ -182,20 +148,20 @@ class _Nest:
 
     @classmethod
     def begin(
-        cls, sub: ConstrainedHinge, ascent: Ascent, start: ConvexState | None, rho: float, options: NestOptions,
-        bias_chooser: BiasChooser,
+        cls, sub: ConstrainedHinge, ascent: Ascent, start: ConvexState | None, recorder: CertifiedRecorder,
+        options: NestOptions, bias_chooser: BiasChooser,
     ) -> "_Nest":  # fmt: skip
         """Start at w = 0 and v = 0, or warm; the starting point is the first cut."""
         # Multipliers of an earlier problem may lie above the price that is asked now.
-        v = np.zeros(sub.n_constraints) if start is None else np.minimum(start.v, rho)
+        v = np.zeros(sub.n_constraints) if start is None else np.minimum(start.v, recorder.rho)
         ascent.set_sides(*_set_sides(sub, v, ascent.plus, ascent.minus))
         if start is not None:
             ascent.warm_start(start.w, start.up, start.um)
         b = start.b if start is not None and sub.fit_intercept else 0.0
         search = BiasSearch(ascent, bias_chooser, b=b) if sub.fit_intercept else None
         # Room for a warm start to grow to twice its multipliers before the box has to.
-        top = np.minimum(rho, np.maximum(options.first_box, 2.0 * v))
-        nest = cls(sub, rho, options, ascent, search, CutModel(top), v, ascent.xi.copy(), v)
+        top = np.minimum(recorder.rho, np.maximum(options.first_box, 2.0 * v))
+        nest = cls(sub, recorder, options, ascent, search, CutModel(top), ascent.xi.copy(), v)
         nest.add(ascent.point.w, ascent.point.s, b)
         return nest
 
@@ -210,31 +176,32 @@ class _Nest:
         self.excess.append(excess)
         self.cuts.add(self.value[-1], excess)
 
-    def look(self, v: Floats, eps: float, budget: Budget) -> bool:
+    def look(self, v: Floats, eps: float) -> bool:
         """Solve the SVM at v to accuracy eps, keep its point and bound, widen the box; True where that is hopeless."""
-        sub, ascent = self.sub, self.ascent
+        sub, ascent, recorder = self.sub, self.ascent, self.recorder
         ascent.set_sides(*_set_sides(sub, v, ascent.plus, ascent.minus))
         if self.search is None:
-            flat = ascent.solve(0.0, eps, budget=budget)
+            flat = ascent.solve(0.0, eps, budget=recorder.budget)
             point, b, dual = flat.point, 0.0, flat.dual.value
         else:
-            result = self.search.solve(eps, budget=budget)
+            result = self.search.solve(eps, budget=recorder.budget)
             point, b, dual = result.point, result.b, result.dual
         # The SVM charges the constraints at v; what they may use up, v . gamma, is free.
         lower = dual + sub.constant - float(v @ sub.gamma)
-        if lower > self.lower:
-            self.lower, self.best_v, self.best_xi = lower, v, ascent.xi.copy()
+        if lower > recorder.dual:
+            self.best_xi = ascent.xi.copy()
+        recorder.add_dual(lower, v)
         self.add(point.w, point.s, b)
         # A side of the box is too short where the cuts' maximum and this SVM both lie near its end, and the constraint
         # is still violated: its multiplier wants to grow.
         hopeless = False
-        pressing = (self.peak >= 0.999 * self.cuts.top) & (self.excess[-1] > 0.0) & (v < self.rho)
+        pressing = (self.peak >= 0.999 * self.cuts.top) & (self.excess[-1] > 0.0) & (v < recorder.rho)
         pressing &= v >= self.options.pressing * self.cuts.top
         for j in np.flatnonzero(pressing).tolist():
             if self.cuts.top[j] < self.options.limit:
                 # Grown by a factor, because a box as wide as the largest multiplier may become would send the first
                 # cuts to its corners, where SVMs say nothing.
-                self.cuts.widen(j, min(self.rho, self.options.limit, self.options.growth * self.cuts.top[j]))
+                self.cuts.widen(j, min(recorder.rho, self.options.limit, self.options.growth * self.cuts.top[j]))
             else:  # F grows here, certainly where the SVM is solved well enough to say so
                 hopeless |= lower > 0.5 * (self.value[-1] + float(v @ self.excess[-1]))
         return hopeless
@@ -248,24 +215,24 @@ class _Nest:
             self.add(w, self.sub.rows.dot(w), b)
             upper, self.peak, _ = self.cuts.maximise()
         cuts = np.asarray(self.value), np.asarray(self.excess)
-        return CutRegion(*cuts, self.cuts.top.copy(), self.lower, upper, self.peak, self.best_v)
+        top = self.cuts.top.copy()
+        return CutRegion(*cuts, top, self.recorder.dual, upper, self.peak, self.recorder.multipliers)
 
-    def best(self) -> tuple[int, float]:
-        """Number and value of the best point, with the price of its violations."""
-        price = exact_penalty(self.best_v, self.rho)
-        # A point that violates constraints is charged by the exact penalty, as in every certificate (`certificate.py`).
-        charged = np.asarray(self.value) + np.maximum(np.asarray(self.excess), 0.0) @ price
+    def offer(self) -> None:
+        """Offer the best of all points under the present penalty, which may be another one than before."""
+        charged = np.asarray(self.value) + np.maximum(np.asarray(self.excess), 0.0) @ self.recorder.penalty
         best = int(np.argmin(charged))
-        return best, float(charged[best])
+        self.recorder.add_point(self.w[best], self.b[best], self.value[best], self.excess[best])
 
-    def state(self, best: int) -> ConvexState:
+    def state(self) -> ConvexState:
         """Warm start: the best point, and the dual point of the best lower bound as shares."""
+        point, v = self.recorder.best, self.recorder.multipliers
         plus, minus = self.ascent.plus, self.ascent.minus  # the ascent is over
         # The shares belong to the side weights of the best multipliers, not to those of the last SVM.
-        _set_sides(self.sub, self.best_v, plus, minus)
+        _set_sides(self.sub, v, plus, minus)
         up, um = np.empty(plus.shape[0], np.float32), np.empty(plus.shape[0], np.float32)
         hinges.shares(self.best_xi, plus, minus, up, um)
-        return ConvexState(self.w[best], self.b[best], up, um, self.best_v)
+        return ConvexState(point.w, point.b, up, um, v)
 
 
 def _set_sides(sub: ConstrainedHinge, v: Floats, plus: Floats, minus: Floats) -> tuple[Floats, Floats]:

@@ -3,13 +3,15 @@
 Row i has the loss `plus_i max(0, 1/2 + z) + minus_i max(0, 1/2 - z)` and a dual variable `xi_i` in [-minus_i, plus_i].
 """
 
+import numpy as np
+
 from widemargin._numba import kernel
 from widemargin._typing import Flags, Floats, Integers
 from widemargin.losses.ramp import KEEP_MINUS, KEEP_PLUS
 from widemargin.solvers.base import Shares
 
 __all__ = [
-    "balance", "balance_column", "bias_slope", "dual_sums", "hinge_sum", "shares", "side_weights", "xi_from_shares",
+    "balance", "balance_column", "dual_sums", "hinge_sum", "shares", "side_weights", "xi_from_shares",
 ]  # fmt: skip
 
 
@@ -21,19 +23,6 @@ def hinge_sum(s: Floats, b: float, plus: Floats, minus: Floats) -> float:
         z = s[i] - b
         total += plus[i] * max(0.0, 0.5 + z) + minus[i] * max(0.0, 0.5 - z)
     return total
-
-
-@kernel
-def bias_slope(s: Floats, b: float, plus: Floats, minus: Floats) -> float:
-    """Right derivative of `hinge_sum` with respect to b."""
-    slope = 0.0
-    for i in range(s.shape[0]):  # a larger b lowers every score: active positive hinges fall, negative ones rise
-        z = s[i] - b
-        if z > -0.5:
-            slope -= plus[i]
-        if z <= 0.5:
-            slope += minus[i]
-    return slope
 
 
 @kernel
@@ -99,8 +88,8 @@ def balance_column(xi: Floats, x: Floats, target: float) -> None:
             negative -= term
     # Scaling a whole side towards 0 is a move inside the box; the side that is too large takes all of it.
     excess = positive - negative - target
-    up = max(0.0, 1.0 - excess / positive) if excess > 0.0 and positive > 0.0 else 1.0
-    down = max(0.0, 1.0 + excess / negative) if excess < 0.0 and negative > 0.0 else 1.0
+    up = max(0.0, (negative + target) / positive) if excess > 0.0 and positive > 0.0 else 1.0
+    down = max(0.0, (positive - target) / negative) if excess < 0.0 and negative > 0.0 else 1.0
     for i in range(xi.shape[0]):
         term = x[i] * xi[i]
         if term > 0.0:
@@ -109,18 +98,6 @@ def balance_column(xi: Floats, x: Floats, target: float) -> None:
             xi[i] *= down
 
 
-@kernel
 def balance(xi: Floats) -> None:
-    """Change xi to sum to zero: the variables of the larger sign are scaled down, which keeps them in their boxes."""
-    positive = 0.0
-    negative = 0.0
-    for i in range(xi.shape[0]):
-        if xi[i] > 0.0:
-            positive += xi[i]
-        else:
-            negative -= xi[i]
-    # The side that is too large shrinks to the size of the other one.
-    up = negative / positive if positive > negative else 1.0
-    down = positive / negative if negative > positive else 1.0
-    for i in range(xi.shape[0]):
-        xi[i] *= up if xi[i] > 0.0 else down
+    """Change xi to sum to zero, in the same way."""
+    balance_column(xi, np.ones(xi.shape[0]), 0.0)

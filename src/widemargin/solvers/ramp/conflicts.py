@@ -87,7 +87,6 @@ class Diagnosis:
     proved: bool
     nearest: dict[int, tuple[tuple[Floats, float], ...]]
     best: Candidate
-    n_searches: int
 
 
 def lower_bound(coef: CellCoefficients, cell_weight: Floats, gamma: Floats, multipliers: Floats) -> float:
@@ -245,7 +244,7 @@ def diagnose(
     for j in conflict:
         rest = search.others(conflict, j)
         nearest[j] = tuple((model.w, model.b) for model in pool.members if model.misses(rest) <= 0.0)
-    return Diagnosis(conflict, irreducible, bool(impossible), nearest, pool.best, search.searches)
+    return Diagnosis(conflict, irreducible, bool(impossible), nearest, pool.best)
 
 
 def _reduce(search: _Search, suspects: tuple[int, ...]) -> tuple[tuple[int, ...], bool]:

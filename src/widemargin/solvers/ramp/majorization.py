@@ -138,8 +138,8 @@ class RampResult:
         Whether (w, b) is the point that `subproblem.gap` certifies.
     rho : float
         Last penalty weight.
-    n_steps, n_iter, n_epochs : int
-        Majorisation steps; iterations and epochs of the convex solver in all.
+    n_steps, n_iter : int
+        Majorisation steps; iterations of the convex solver in all.
     """
 
     w: Floats
@@ -153,8 +153,6 @@ class RampResult:
     status: Status
     n_steps: int
     n_iter: int
-    n_epochs: int
-    seconds: float
     history: tuple[dict[str, float], ...]
 
     def without_state(self) -> "RampResult":
@@ -180,7 +178,6 @@ class _Walk:
     certified: bool = False
     n_steps: int = 0
     n_iter: int = 0
-    n_epochs: int = 0
     history: list[dict[str, float]] = field(default_factory=list)
     objective: float = field(init=False)
     excess: Floats = field(init=False)
@@ -211,7 +208,6 @@ class _Walk:
         for attempt_tol in (tol, 0.1 * tol):
             result = self.convex(sub, tol=attempt_tol, start=state, rho=rho, budget=self.budget)
             self.n_iter += result.n_iter
-            self.n_epochs += result.n_epochs
             z = self.problem.scores(result.w, result.b)
             self.objective, self.excess = self.problem.ramp_values(result.w, z)
             after = self.merit(rho)
@@ -271,7 +267,6 @@ def minimise_ramp(
     if not options.rhos:
         raise ValueError("options.rhos is empty; give at least one penalty weight.")
     budget = budget or Budget()
-    began = budget.elapsed
     if start is None:
         start = np.zeros(problem.n_features), problem.constant_start(options.rhos[0])
     # A warm start is nearer than what a sample could say.
@@ -279,13 +274,13 @@ def minimise_ramp(
     if walk is None:
         walk = _Walk(problem, convex, budget, start[0], start[1], state)
         del state  # the walk lets go of it when it has a later one
-        return _result(_run(walk, options), options, began)
+        return _result(_run(walk, options), options)
     # The sample has led to near the end, so one loose step and the exact one suffice as a rule. Only where the bounds
     # are missed on all rows after all does the ladder of penalties go on from the one that the sample needed.
     _run(walk, options.going_on(walk.rho, steps=min(options.steps, 1)))
     if walk.last is not None and walk.violation > options.feasibility_tol and not budget.exhausted:
         _run(walk, replace(options, rhos=tuple(rho for rho in options.rhos if rho >= walk.rho)))
-    return _result(walk, options, began)
+    return _result(walk, options)
 
 
 def _from_sample(
@@ -309,7 +304,7 @@ def _from_sample(
         state = spread_state(warm.w, warm.b, first.last.multipliers, problem.scores(warm.w, warm.b))
     walk = _Walk(problem, convex, budget, w, b, state, rho=first.rho)
     # What the sample took belongs to the run.
-    walk.n_steps, walk.n_iter, walk.n_epochs, walk.history = first.n_steps, first.n_iter, first.n_epochs, first.history
+    walk.n_steps, walk.n_iter, walk.history = first.n_steps, first.n_iter, first.history
     return walk
 
 
@@ -327,7 +322,7 @@ def _run(walk: _Walk, options: MajorizeOptions) -> _Walk:
     return walk
 
 
-def _result(walk: _Walk, options: MajorizeOptions, began: float) -> RampResult:
+def _result(walk: _Walk, options: MajorizeOptions) -> RampResult:
     last = walk.last
     if last is None:  # an interrupt in the first step leaves the start, with nothing proved about it
         multipliers, nothing = np.zeros(walk.problem.n_constraints), np.zeros(walk.z.shape[0], np.float32)
@@ -343,7 +338,7 @@ def _result(walk: _Walk, options: MajorizeOptions, began: float) -> RampResult:
     return RampResult(
         w=walk.w, b=walk.b, multipliers=last.multipliers, objective=walk.objective, excess=walk.excess,
         subproblem=last, certified=walk.certified, rho=walk.rho, status=status, n_steps=walk.n_steps,
-        n_iter=walk.n_iter, n_epochs=walk.n_epochs, seconds=walk.budget.elapsed - began, history=tuple(walk.history),
+        n_iter=walk.n_iter, history=tuple(walk.history),
     )  # fmt: skip
 
 

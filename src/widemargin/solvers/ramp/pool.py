@@ -141,8 +141,8 @@ class Pool:
         self.n_rounds = self.n_steps = self.n_iter = 0
         self.history: list[dict[str, float]] = []
 
-    def count(self, run: RampResult) -> None:
-        """Add what a descent took."""
+    def count(self, run: "RampResult | Pool") -> None:
+        """Add what a descent took, or the searches of another pool."""
         self.n_steps += run.n_steps
         self.n_iter += run.n_iter
         self.history += run.history
@@ -152,9 +152,7 @@ class Pool:
         for member in other.members:
             self.add(member)
         self.n_rounds += other.n_rounds
-        self.n_steps += other.n_steps
-        self.n_iter += other.n_iter
-        self.history += other.history
+        self.count(other)
 
     def judge(self, solution: RampResult) -> Candidate:
         """Judge a solution and take it in; it is kept without its solver's state, two numbers a row."""

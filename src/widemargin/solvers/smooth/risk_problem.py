@@ -17,7 +17,6 @@ from functools import partial
 from typing import Self
 
 import numpy as np
-from scipy.sparse.linalg import LinearOperator, cg
 
 from widemargin._threads import blas_threads
 from widemargin._typing import Floats, Reals
@@ -123,7 +122,7 @@ class RiskProblem:
         mu : float
             That of the gradient.
         """
-        d, size = self.rows.n_features, (self.n_unknowns,) * 2
+        d = self.rows.n_features
         ridge = self._ridge(point, mu)
         # The bias has no ridge, and where no loss is curved it needs a little to keep the system definite.
         total = float(curvature.sum())
@@ -153,7 +152,7 @@ class RiskProblem:
             if step is not None:
                 return step
             gram, sums = self.rows.moments(curvature)
-            system = np.zeros(size, order="F")
+            system = np.zeros((self.n_unknowns, self.n_unknowns), order="F")
             system[:d, :d] = gram
             if self.fit_intercept:
                 system[d, :d], system[d, d] = sums, total + tiny
@@ -166,13 +165,8 @@ class RiskProblem:
 
         # Conjugate gradients preconditioned by the diagonal, to a thousandth: a step of Newton's method need not be
         # exact, because the line search and the next step make up for it.
-        diagonal = self.rows.diagonal(curvature)[0] + ridge
-        inverse = 1.0 / np.append(diagonal, total + tiny)[: self.n_unknowns]
-        direction, _ = cg(
-            LinearOperator(size, matvec=product, dtype=np.float64), -gradient, rtol=1e-3, maxiter=250,
-            M=LinearOperator(size, matvec=lambda residual: inverse * residual, dtype=np.float64),
-        )  # fmt: skip
-        return np.asarray(direction)
+        inverse = 1.0 / np.append(self.rows.diagonal(curvature)[0] + ridge, total + tiny)[: self.n_unknowns]
+        return conjugate_gradients.solve(product, partial(np.multiply, inverse), -gradient, share=1e-3, most=250)[0]
 
     def _by_last_factor(
         self, product: Callable[[Floats], Floats], gradient: Floats, n_curved: int, close: float = 1e-3

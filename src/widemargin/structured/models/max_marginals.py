@@ -96,12 +96,16 @@ def of_paths(u: Floats, structure: Structure) -> Floats:
     paths = np.empty((ends.shape[0], u.shape[1]), dtype=np.int64)
     for row, end in enumerate(ends.tolist()):
         path_to(end, structure, paths[row])
-    scores, on = u @ paths.T, paths == 1
-    margin = np.empty_like(u)
-    for q in range(u.shape[1]):
-        # The best path through q against the best one that goes elsewhere.
-        best, other = (scores[:, some].max(axis=1, initial=-np.inf) for some in (on[:, q], ~on[:, q]))
-        margin[:, q] = best - other
+    return of_sets(u @ paths.T, paths)
+
+
+def of_sets(scores: Floats, sets: Ints) -> Floats:
+    """Listed sets, shape (s, k), by the scores of all, shape (n, s); infinite where all or none have a label."""
+    margin = np.empty((scores.shape[0], sets.shape[1]))
+    for label, on in enumerate(sets.T == 1):
+        # The best set with the label against the best one without it.
+        best, other = (scores[:, some].max(axis=1, initial=-np.inf) for some in (on, ~on))
+        margin[:, label] = best - other
     return margin
 
 

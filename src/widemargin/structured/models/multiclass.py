@@ -11,6 +11,7 @@ from widemargin.structured.compiled import MULTICLASS, make_structure
 from widemargin.structured.learners.example_rows import check_lengths, check_weights
 from widemargin.structured.model import Examples
 from widemargin.structured.models.base import LabelSetModel, StructureModel, indicator
+from widemargin.structured.models.max_marginals import of_sets
 
 
 class MulticlassModel(StructureModel):
@@ -187,8 +188,4 @@ class PowersetModel(LabelSetModel):
 
     def max_marginals(self, u: Floats, theta: Floats) -> Floats:
         """The best score of a set with each label, minus the best without; infinite where all or no sets have it."""
-        of_label = np.empty((u.shape[0], self.n_labels))
-        for label, on in enumerate(self.sets.T == 1):
-            best = (u[:, some].max(axis=1, initial=-np.inf) for some in (on, ~on))
-            of_label[:, label] = np.subtract(*best)
-        return of_label
+        return of_sets(u, self.sets)

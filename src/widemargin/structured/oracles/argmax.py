@@ -11,9 +11,7 @@ from widemargin._numba import kernel, kernel_by_class, summing_kernel
 from widemargin._typing import Floats, Ints
 from widemargin.structured.compiled import (
     CHAIN,
-    MARGIN,
     MULTICLASS,
-    SLACK,
     ChainStructure,
     EnumerationStructure,
     GreedyStructure,
@@ -188,32 +186,3 @@ def best_sets(u: Floats, theta: Floats, nothing: Ints, structure: Structure, wor
     for i in range(u.shape[0]):
         work.scratch[3, 0] = 0  # the same random starts for every row, so that none depends on those before it
         best_of_sum(u[i : i + 1], theta, nothing, 0.0, structure, work, labels[i])
-
-
-def argmax(
-    u: Floats, theta: Floats, truth: Ints, rescale: int, structure: Structure, work: Work, label: Ints
-) -> tuple[float, float]:
-    """The label that maximises `h + g` (rescale 0, margin), `h g` (1, slack) or the score (2), into `label`.
-
-    Parameters
-    ----------
-    u : array of shape (rows, S)
-        Potentials `rows W`.
-    theta : array of shape (P,)
-    truth : int64 array
-        y_i. For the score alone any label, such as zeros.
-    label : int64 array, the shape of `truth`
-
-    Returns
-    -------
-    h, g : float
-        The point of `label`. Slack: where no product is positive, `label` is the truth and the point (1, 0).
-    """
-    slack = rescale == SLACK
-    lam = None if slack else 1.0 if rescale == MARGIN else 0.0
-    h, g = best_answer(u, theta, truth, lam, structure, work, label)
-    # Then no label violates: the hinge of the example is 0, and the truth stands for that.
-    if slack and h * g <= 0.0:
-        label[:] = truth
-        h, g = 1.0, 0.0
-    return h, g

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from widemargin._typing import Floats, Ints
-from widemargin.structured.compiled import CHAIN, EXACT, GREEDY, SLACK, Desk, Structure
+from widemargin.structured.compiled import CHAIN, EXACT, GREEDY, Desk, Structure
 from widemargin.structured.oracle import CONE, DIRECT, FREE, LEVEL, LEVELS, Answer, PartialOracle
 from widemargin.structured.oracles import argmax as loops
 from widemargin.structured.oracles.enumeration import PointOracle, loss_of_sets
@@ -60,16 +60,17 @@ class _CompiledOracle(PartialOracle):
 
     def direct(self) -> Answer:
         """The label with the largest `h g`, or the best one found; y_i, (1, 0) where that is not positive."""
-        work, label = self._desk.work(self._u.shape[0]), np.empty_like(self._truth)
-        self._desk.owner = None
-        h, g = loops.argmax(self._u, self._theta, self._truth, SLACK, self._structure, work, label)
-        return Answer(self._restore(label), float(h), float(g))
+        answer = self._best(None)
+        return answer if answer.h * answer.g > 0.0 else Answer(self._restore(self._truth), 1.0, 0.0)
 
     def free(self, lam: float) -> Answer:
         """The label with the largest `h + lam g`, or the best one found."""
+        return self._best(float(lam))
+
+    def _best(self, lam: float | None) -> Answer:
         work, label = self._desk.work(self._u.shape[0]), np.empty_like(self._truth)
         self._desk.owner = None
-        answer = loops.best_answer(self._u, self._theta, self._truth, float(lam), self._structure, work, label)
+        answer = loops.best_answer(self._u, self._theta, self._truth, lam, self._structure, work, label)
         return Answer(self._restore(label), *map(float, answer))
 
 

@@ -113,25 +113,28 @@ def flip_what_gains(
 
 
 @kernel
-def _flip_gains(u: Floats, theta: Floats, truth: Ints, structure: Structure, v: Floats, t: Floats) -> None:
-    """Gain of every single flip, and what two flips joined by an edge gain on top."""
+def flip_coordinates(u: Floats, theta: Floats, truth: Ints, pairs: Ints, v: Floats, t: Floats) -> None:
+    """Fill v and t with `f(y) - f(truth) = v . z + sum_e t_e z_p z_q`, `z = y xor truth`."""
     k = truth.shape[0]
     for q in range(k):
         v[q] = u[0, q]
+    for e in range(theta.shape[0]):
+        p, q = pairs[e, 0], pairs[e, 1]
+        v[p] += theta[e] * truth[q]
+        v[q] += theta[e] * truth[p]
+        t[e] = theta[e] if truth[p] == truth[q] else -theta[e]
     for q in range(k):
-        p = structure.parent[q]
-        t[q] = 0.0
-        if p < k and structure.edge[q] >= 0:
-            t[q] = theta[structure.edge[q]]
-            v[q] += t[q] * truth[p]
-            v[p] += t[q] * truth[q]
-            # z_p z_q stands for "both flipped", which changes y_p y_q by theta where the two were equal, by -theta
-            # where they were not.
-            if truth[p] != truth[q]:
-                t[q] = -t[q]
-    for q in range(k):
-        if truth[q] != 0:
+        if truth[q]:
             v[q] = -v[q]
+
+
+@kernel
+def _flip_gains(u: Floats, theta: Floats, truth: Ints, structure: Structure, work: Work) -> None:
+    """Gain of every single flip, and what the two of a label and its parent gain on top, into the first two rows."""
+    of_pair = work.rows[2]
+    flip_coordinates(u, theta, truth, structure.pairs, work.rows[0], of_pair)
+    for q in range(truth.shape[0]):
+        work.rows[1, q] = of_pair[structure.edge[q]] if structure.edge[q] >= 0 else 0.0
 
 
 @kernel
@@ -158,7 +161,7 @@ def best_of_losses(u: Floats, theta: Floats, truth: Ints, structure: Structure, 
     k = truth.shape[0]
     S, state, split = work.values, work.choice, work.split
     v, t, M, P, size = work.rows[0], work.rows[1], work.rows[2], work.rows[3], work.scratch[0]
-    _flip_gains(u, theta, truth, structure, v, t)
+    _flip_gains(u, theta, truth, structure, work)
     # Costs at which H is surely negative are left out of all tables.
     most = work.H.shape[0]
     if not everything and all_one(structure.cost[0]):
@@ -227,7 +230,7 @@ def free(u: Floats, theta: Floats, truth: Ints, lam: float, structure: Structure
     """The label with the largest score plus `lam` times its loss: max-product, no levels."""
     k = truth.shape[0]
     v, t, stay, z = work.rows[0], work.rows[1], work.rows[2], work.scratch[1]
-    _flip_gains(u, theta, truth, structure, v, t)
+    _flip_gains(u, theta, truth, structure, work)
     for q in range(k):
         v[q] += lam * structure.weight[0, q]
         stay[q] = 0.0

@@ -17,24 +17,9 @@ from widemargin._numba import array_kernel, kernel
 from widemargin._typing import Floats, Ints
 from widemargin.structured.compiled import Structure
 from widemargin.structured.oracle import CONE, CONVEX, FREE, Answer, PartialOracle
+from widemargin.structured.oracles.label_tree import flip_coordinates
 from widemargin.structured.oracles.lp_relaxation import Relaxed
 from widemargin.structured.oracles.max_flow import ResidualGraph, add_arc, augment, empty_graph
-
-
-@kernel
-def flip_coordinates(u: Floats, theta: Floats, truth: Ints, pairs: Ints, v: Floats, t: Floats) -> None:
-    """Fill v and t with `f(y) - f(truth) = v . z + sum_e t_e z_p z_q`, `z = y xor truth`."""
-    k = truth.shape[0]
-    for q in range(k):
-        v[q] = u[0, q]
-    for e in range(theta.shape[0]):
-        p, q = pairs[e, 0], pairs[e, 1]
-        v[p] += theta[e] * truth[q]
-        v[q] += theta[e] * truth[p]
-        t[e] = theta[e] if truth[p] == truth[q] else -theta[e]
-    for q in range(k):
-        if truth[q]:
-            v[q] = -v[q]
 
 
 @kernel

@@ -214,7 +214,8 @@ def test_compiled_loops_are_their_python(kind):
             pairs = name == "solve_pairs"
             work = [np.empty((5, 40), kind), False] if pairs else [np.empty(40)]
             rows = [np.empty((0, 0)), 0.0, K, np.arange(40), 40] if pairs else [K]
-            steps = run(*rows, K.diagonal().copy(), g, b, np.minimum(y, 0), np.maximum(y, 0), *work, 0.1, 1e-3, 500)
+            variables = pair_steps.Variables(K.diagonal().copy(), g, b, np.minimum(y, 0), np.maximum(y, 0))
+            steps = run(*rows, variables, *work, 0.1, 1e-3, 500)
             ends.append((steps[0], steps[1], g, b))
         assert ends[0][0] == ends[1][0] > 5
         for one, other in zip(ends[0][1:], ends[1][1:], strict=True):

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from widemargin._typing import Floats
-from widemargin.solvers.base import Budget, Recorder
+from widemargin.solvers.base import Budget, Recorder, relative_gap
 from widemargin.solvers.kernel_svm.batch_perceptron.direction import BatchOptions, Direction, Sampler
 from widemargin.solvers.kernel_svm.batch_perceptron.water_level import Level, WaterLevel
 from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult
@@ -100,9 +100,6 @@ def run(
     next_look, next_law, converged = 1, 1.0, False
     chosen: Judged | None = None
 
-    def gap_of(at: Judged) -> float:
-        return (at.primal - recorder.dual) / max(abs(at.primal), 1e-300)
-
     def certify(*, average_law: bool) -> None:
         for mass, square in _laws(problem, direction, sampler, cache=cache, average_law=average_law):
             recorder.bound(form.bound(mass, math.sqrt(max(square, 0.0))))
@@ -126,9 +123,10 @@ def run(
             })  # fmt: skip
             if errors is not None:
                 recorder.history[-1]["held_out_error"] = errors.error(at.scores, at.intercept)
-            budget.tell("batch perceptron", steps, at.primal, gap_of(at), math.nan)
+            gap = relative_gap(at.primal, recorder.dual)
+            budget.tell("batch perceptron", steps, at.primal, gap, math.nan)
             if rule is None:
-                converged = tol is not None and gap_of(at) <= tol
+                converged = tol is not None and gap <= tol
             elif rule.due(steps):
                 converged = rule.look(steps, at.coef, at.scores, at.intercept)
                 if rule.best is not None and rule.best.work == steps:
@@ -144,7 +142,7 @@ def run(
         at = form.judge(direction.mean_coef, direction.mean_scores)
     # The last bound takes both laws: most looks leave out the average law, as it costs a pass over cached rows.
     certify(average_law=True)
-    converged = converged or (tol is not None and gap_of(at) <= tol)
+    converged = converged or (tol is not None and relative_gap(at.primal, recorder.dual) <= tol)
     return SBPResult(
         at.coef, at.intercept, at.primal, recorder.dual, math.nan, budget.status(converged=converged),
         direction.steps, problem.rows.evaluations, budget.elapsed, tuple(recorder.history), nu=at.nu,

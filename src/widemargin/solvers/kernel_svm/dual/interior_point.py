@@ -18,7 +18,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from widemargin._typing import Bools, Floats
 from widemargin.exceptions import CapabilityError
-from widemargin.solvers.base import Budget, Status
+from widemargin.solvers.base import Budget, Status, relative_gap
 from widemargin.solvers.kernel_svm.dual import working_set
 from widemargin.solvers.kernel_svm.dual.working_set import WorkingSetOptions
 from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult
@@ -197,7 +197,7 @@ class _Path:
         self.primal = float(0.5 * ridge @ self.p**2 + upper @ np.maximum(0.0, 1.0 - margins))
         free = ridge > 0.0
         dual = float(a.sum() - 0.5 * np.sum(pull[free] ** 2 / ridge[free]))
-        self.gap = abs(self.primal - dual) / max(abs(self.primal), 1e-300)
+        self.gap = abs(relative_gap(self.primal, dual))
         if self.gap <= self._options.gap and np.abs(pull[~free]).sum() <= 1e-9 * a.sum():
             return False
         room = upper - a

@@ -214,7 +214,7 @@ class _Run:
             self.recorder.note(self.coef, scores, at._asdict() | {"rows": float(problem.n_rows)})
             if self.budget.exhausted or at.violation <= goal:
                 return
-            left = working_set.violation(problem, self.coef, scores, problem.n_rows, *problem.bounds())
+            left = working_set.violation(problem, self.coef, scores, problem.n_rows)
             # Rows that violate the optimality conditions though they were left out.
             outside = np.setdiff1d(np.concatenate((left.up, left.down)), active)
             if outside.shape[0]:  # where one row is missing, those with a small margin are about to be

@@ -88,7 +88,6 @@ def solve(
     # block of 2.3 MB stays in the second cache of large processors. Seconds of a9a: 0.51 in place of 0.68.
     budget, options = budget or Budget(), options or WorkingSetOptions(size=768)
     problem.refuse_small_cache()
-    lower, upper = problem.bounds()
     coef = problem.feasible(start)
     run = _Run(problem, problem.rows, coef, responses(problem.rows, coef) if scores is None else scores)
     size = min(max(options.size, 2 if problem.fit_intercept else 1), problem.rows.room, problem.n_rows)
@@ -109,7 +108,7 @@ def solve(
             work = renewed(work, left, size_now, problem.n_rows)
             K, places = run.block(work, known)
             # A block is solved more exactly than the run, so that rounding does not stop it short.
-            b, change = block.solve(K, work, coef, known, lower, upper, 0.5 * goal)
+            b, change = block.solve(K, work, coef, known, 0.5 * goal)
             moved = np.flatnonzero(change)
             rounds += 1
             size_now = block.next_size(size_now)

@@ -4,7 +4,7 @@ The variables are `b_i = y_i a_i` in [lower_i, upper_i], and `g = y - K b` is th
 step moves one of them up and another one down by the same amount, without a bias it moves two as far as each wants.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,26 @@ STRETCH = 32
 
 _TAU = 1e-12
 """The smallest curvature that is divided by, as in LIBSVM: equal rows have none."""
+
+
+class Variables(NamedTuple):
+    """The variables of a block, each array of shape (q,).
+
+    Attributes
+    ----------
+    diagonal : ndarray
+        Of K.
+    g, b : ndarray
+        Gradient and value; the steps change both.
+    lower, upper : ndarray
+        Their bounds.
+    """
+
+    diagonal: Reals
+    g: Floats
+    b: Floats
+    lower: Floats
+    upper: Floats
 
 
 def gather(buffer: Reals, slot: Ints, work: Ints, before: Reals, place: Ints, block: Reals) -> None:
@@ -82,12 +102,13 @@ def place(value: Reals, number: float | np.floating[Any], last: bool) -> int:
 
 
 @kernel
-def sides(g: Floats, b: Floats, lower: Floats, upper: Floats, room: Reals) -> tuple[np.floating[Any], np.floating[Any]]:
+def sides(variables: Variables, room: Reals) -> tuple[np.floating[Any], np.floating[Any]]:
     """Fill `room`, of shape (5, q), in the precision of K: what each variable gains on its way up, and down.
 
     Returns the largest of both. Row 0 is g, or -inf where the variable is at its upper bound; row 1 is -g, or -inf at
     the lower one. Rows 2 and 3 are inf at these bounds, else 0. Row 4 is room for `partner`.
     """
+    _, g, b, lower, upper = variables
     # The infinities take the place of a test in every later loop: what is at its bound can never be the largest.
     for k in range(g.shape[0]):
         room[2, k] = 0.0 if b[k] < upper[k] else np.inf
@@ -116,13 +137,13 @@ def partner(row: Reals, diagonal: Reals, i: int, room: Reals, last: bool) -> int
 
 @kernel
 def move_pair(
-    i: int, j: int, row: Reals, other: Reals, diagonal: Reals, g: Floats, b: Floats, lower: Floats, upper: Floats,
-    room: Reals,
-) -> tuple[float, float, np.floating[Any], np.floating[Any]]:  # fmt: skip
+    i: int, j: int, row: Reals, other: Reals, variables: Variables, room: Reals
+) -> tuple[float, float, np.floating[Any], np.floating[Any]]:
     """Move i up and j down by the best step that their bounds allow; `row` and `other` are their rows of K.
 
     Returns the gain of the dual, the curvature, and the largest gains on the way up and down after the step.
     """
+    diagonal, g, b, lower, upper = variables
     up, down, full, empty, kind = room[0], room[1], room[2], room[3], room.dtype.type
     highest = lowest = kind(-np.inf)
     curvature = float(diagonal[i]) + float(diagonal[j]) - 2.0 * float(row[j])
@@ -146,10 +167,10 @@ def move_pair(
 
 @array_kernel
 def solve_pairs(
-    columns: Reals, gamma: float, buffer: Reals, slot: Ints, filled: int, diagonal: Reals, g: Floats, b: Floats,
-    lower: Floats, upper: Floats, room: Reals, last: bool, share: float, floor: float, most: int,
+    columns: Reals, gamma: float, buffer: Reals, slot: Ints, filled: int, variables: Variables, room: Reals, last: bool,
+    share: float, floor: float, most: int,
 ) -> tuple[int, float, float, int, float]:  # fmt: skip
-    """SMO with second-order selection of pairs (Fan, Chen and Lin 2005); changes `b` and `g`.
+    """SMO with second-order selection of pairs (Fan, Chen and Lin 2005); changes the variables.
 
     Of equal gains the last one is taken, as LIBSVM does, or the first.
     `buffer[slot[i]]` is row i of K; where `slot[i] < 0` it is computed (`linalg.narrow_rows`) into the next free place
@@ -158,7 +179,7 @@ def solve_pairs(
     the number of steps, the smallest curvature met, this bound of the violation, the places that are taken, and the
     gain of the dual.
     """
-    highest, lowest = sides(g, b, lower, upper, room)
+    highest, lowest = sides(variables, room)
     sums = np.empty(min(512, slot.shape[0]), columns.dtype)
     flattest = np.inf
     target = -1.0
@@ -178,7 +199,7 @@ def solve_pairs(
             slot[i] = filled
             filled += 1
         row = buffer[slot[i]]
-        j = partner(row, diagonal, i, room, last)
+        j = partner(row, variables.diagonal, i, room, last)
         if j < 0:
             break
         if slot[j] < 0:
@@ -187,7 +208,7 @@ def solve_pairs(
             fill_row(columns, gamma, j, buffer[filled], sums)
             slot[j] = filled
             filled += 1
-        gain, curvature, highest, lowest = move_pair(i, j, row, buffer[slot[j]], diagonal, g, b, lower, upper, room)
+        gain, curvature, highest, lowest = move_pair(i, j, row, buffer[slot[j]], variables, room)
         gained += gain
         flattest = min(flattest, curvature)
         steps += 1
@@ -195,11 +216,9 @@ def solve_pairs(
 
 
 @kernel
-def most_gaining(
-    diagonal: Reals, g: Floats, b: Floats, lower: Floats, upper: Floats, gain: Floats
-) -> tuple[int, float]:
+def most_gaining(variables: Variables, gain: Floats) -> tuple[int, float]:
     """The variable whose best step gains most (-1: none), and the largest violation."""
-    worst = 0.0
+    (diagonal, g, b, lower, upper), worst = variables, 0.0
     for k in range(g.shape[0]):
         slope = abs(g[k])
         room = upper[k] - b[k] if g[k] > 0.0 else b[k] - lower[k]
@@ -208,19 +227,15 @@ def most_gaining(
         gain[k] = step * (slope - 0.5 * step * diagonal[k])
         if room > 0.0 and slope > worst:
             worst = slope
-    # A loop of its own, so that the one above can become vector instructions.
-    i, best = -1, 0.0
-    for k in range(g.shape[0]):
-        if gain[k] > best:
-            best = gain[k]
-            i = k
-    return i, worst
+    most = largest(gain)
+    return place(gain, most, False) if most > 0.0 else -1, worst
 
 
 @kernel
-def move_single(i: int, row: Reals, curvature: float, g: Floats, b: Floats, lower: Floats, upper: Floats) -> float:
+def move_single(i: int, row: Reals, variables: Variables) -> float:
     """Move i by the best step that its bounds allow; `row` is row i of K. Returns the gain of the dual."""
-    before, slope = float(b[i]), float(g[i])
+    diagonal, g, b, lower, upper = variables
+    before, slope, curvature = float(b[i]), float(g[i]), float(diagonal[i])
     step = slope / max(curvature, _TAU)
     if step >= upper[i] - before:
         b[i] = upper[i]
@@ -256,10 +271,9 @@ def joint_step(
 
 
 @kernel
-def companion(
-    i: int, row: Reals, diagonal: Reals, g: Floats, b: Floats, lower: Floats, upper: Floats, gain: Floats
-) -> int:
+def companion(i: int, row: Reals, variables: Variables, gain: Floats) -> int:
     """The variable that gains most together with i (-1: none gains). `row` is row i of K, `gain` room for q numbers."""
+    diagonal, g, b, lower, upper = variables
     slope, corner = g[i], float(diagonal[i])
     low, high = lower[i] - b[i], upper[i] - b[i]
     for k in range(g.shape[0]):
@@ -267,20 +281,14 @@ def companion(
             slope, g[k], corner, float(diagonal[k]), float(row[k]), low, high, lower[k] - b[k], upper[k] - b[k]
         )
     gain[i] = 0.0  # it cannot accompany itself
-    j = -1
-    best = 0.0
-    for k in range(g.shape[0]):
-        if gain[k] > best:
-            best = gain[k]
-            j = k
-    return j
+    most = largest(gain)
+    return place(gain, most, False) if most > 0.0 else -1
 
 
 @kernel
-def move_both(
-    i: int, j: int, row: Reals, other: Reals, diagonal: Reals, g: Floats, b: Floats, lower: Floats, upper: Floats
-) -> float:  # fmt: skip
+def move_both(i: int, j: int, row: Reals, other: Reals, variables: Variables) -> float:
     """Move i and j by their joint step; `row` and `other` are their rows of K. Returns the gain of the dual."""
+    diagonal, g, b, lower, upper = variables
     first, second, gain = joint_step(
         g[i], g[j], float(diagonal[i]), float(diagonal[j]), float(row[j]), lower[i] - b[i], upper[i] - b[i],
         lower[j] - b[j], upper[j] - b[j],
@@ -299,27 +307,25 @@ def move_both(
 
 @kernel
 def solve_free(
-    K: Reals, diagonal: Reals, g: Floats, b: Floats, lower: Floats, upper: Floats, gain: Floats, share: float,
-    floor: float, most: int,
-) -> tuple[int, float, float]:  # fmt: skip
+    K: Reals, variables: Variables, gain: Floats, share: float, floor: float, most: int
+) -> tuple[int, float, float]:
     """The twin of `solve_pairs` without a bias: a step moves the variable that gains most, and its companion."""
-    q = g.shape[0]
     flattest = np.inf
-    for k in range(q):
-        flattest = min(flattest, float(diagonal[k]))
+    for k in range(gain.shape[0]):
+        flattest = min(flattest, float(variables.diagonal[k]))
     target = -1.0
     steps = 0
     while True:
-        i, worst = most_gaining(diagonal, g, b, lower, upper, gain)
+        i, worst = most_gaining(variables, gain)
         if target < 0.0:
             target = max(share * worst, floor)
         if i < 0 or worst <= target or steps >= most:
             break
         # Two variables at once: one at a time they would undo each other's steps where K is far from diagonal.
-        j = companion(i, K[i], diagonal, g, b, lower, upper, gain)
+        j = companion(i, K[i], variables, gain)
         if j < 0:
-            move_single(i, K[i], float(diagonal[i]), g, b, lower, upper)
+            move_single(i, K[i], variables)
         else:
-            move_both(i, j, K[i], K[j], diagonal, g, b, lower, upper)
+            move_both(i, j, K[i], K[j], variables)
         steps += 1
     return steps, flattest, target

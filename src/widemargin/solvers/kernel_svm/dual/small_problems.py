@@ -13,7 +13,7 @@ from widemargin._numba import array_kernel
 from widemargin._threads import in_threads
 from widemargin._typing import Floats, Ints
 from widemargin.solvers.base import Budget, Status
-from widemargin.solvers.kernel_svm.dual.pair_steps import solve_pairs
+from widemargin.solvers.kernel_svm.dual.pair_steps import Variables, solve_pairs
 from widemargin.solvers.kernel_svm.problem import KernelResult, best_bias, loss_and_sides, significantly_negative
 
 __all__ = ["SmallProblemOptions", "solve"]
@@ -126,8 +126,8 @@ def solve_some(
             low[i], high[i] = min(y[i] * bound[i], 0.0), max(y[i] * bound[i], 0.0)
         mine, at = coef[places[number] : places[number + 1]], scores[places[number] : places[number + 1]]
         taken, flattest, _, _, _ = solve_pairs(
-            np.empty((0, 0)), 0.0, block, np.arange(q), q, diagonal, gradient, mine, low, high, np.empty((5, q)),
-            as_libsvm, 0.0, floor, steps * q,
+            np.empty((0, 0)), 0.0, block, np.arange(q), q, Variables(diagonal, gradient, mine, low, high),
+            np.empty((5, q)), as_libsvm, 0.0, floor, steps * q,
         )  # fmt: skip
         for i in range(q):
             at[i] = y[i] - gradient[i]

@@ -159,11 +159,10 @@ class _Stage:
 
     def run(self, tol: float, rule: HoldOut | None = None) -> None:
         """Rounds until the violation is at most `tol`, the rule has seen enough, or the budget ends."""
-        lower, upper = self.part.bounds()
         try:
             while True:
                 # The rows that violate most anywhere, besides the worst cell.
-                left = working_set.violation(self.part, self.coef, self.scores, self.options.worst, lower, upper)
+                left = working_set.violation(self.part, self.coef, self.scores, self.options.worst)
                 spent = self.part.rows.evaluations
                 if rule is not None and (rule.due(spent) or left.size <= tol):
                     self.settled = rule.look(spent, self.coef, self.scores, left.middle) or left.size <= tol
@@ -175,10 +174,10 @@ class _Stage:
                     self.budget.tell("spatial dual", self.rounds, at.dual, at.primal - at.dual, left.size)
                 if done:
                     break
-                work = np.union1d(np.concatenate((left.up, left.down)), self._cell(left.middle, lower, upper))
+                work = np.union1d(np.concatenate((left.up, left.down)), self._cell(left.middle))
                 # Of a block one row in ten is asked for, by those who move.
                 K = self.tiles.narrow(work) if self.part.fit_intercept else self.tiles.block(work)
-                b, change = self.block.solve(K, work, self.coef, self.scores, lower, upper, 0.5 * tol)
+                b, change = self.block.solve(K, work, self.coef, self.scores, 0.5 * tol)
                 if isinstance(K, NarrowRows):
                     self.tiles.count(self.block.filled * work.shape[0])
                 moved = np.flatnonzero(change)
@@ -198,10 +197,10 @@ class _Stage:
             at = self.part.values(self.coef, self.scores, self.part.optimal_bias(self.scores))
             self.recorder.restore(at.primal, self.coef, self.scores)
 
-    def _cell(self, middle: float, lower: Floats, upper: Floats) -> Ints:
+    def _cell(self, middle: float) -> Ints:
         """The rows of the cell with the largest sum of violations."""
         size, n = self.options.cell, self.part.n_rows
         sums = np.empty(-(-n // size))
-        excess_sums(self.part.y, self.scores, self.coef, lower, upper, middle, size, sums)
+        excess_sums(self.part.y, self.scores, self.coef, *self.part.bounds(), middle, size, sums)
         best = size * int(np.argmax(sums))
         return np.arange(best, min(best + size, n))

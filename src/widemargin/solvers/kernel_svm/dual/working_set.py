@@ -163,7 +163,7 @@ def solve(
         while True:
             if size_now < problem.n_rows:
                 # A quarter of the set from either side: new rows are one half of it.
-                left = violation(problem, coef, scores, max(1, size_now // 4), lower, upper)
+                left = violation(problem, coef, scores, max(1, size_now // 4))
                 at = problem.values(coef, scores, left.middle)
             else:  # a set of all rows is not chosen
                 middle, at = problem.look(coef, scores)
@@ -172,7 +172,7 @@ def solve(
             if ended or budget.exhausted or rounds == options.rounds:
                 break
             rounds += 1
-            if begins and block.of_all_rows(coef, scores, lower, upper, options.near * goal):
+            if begins and block.of_all_rows(coef, scores, options.near * goal):
                 size_now, begun = size, True
             else:
                 alive = work[:0]
@@ -185,7 +185,7 @@ def solve(
                     work = renewed(work, left, size_now, problem.n_rows)
                 buffer, slot = problem.rows.cached(work)
                 # A block is solved more exactly than the run, so that rounding does not stop it short.
-                moved = block.improve(buffer, slot, work, coef, scores, lower, upper, 0.5 * goal)
+                moved = block.improve(buffer, slot, work, coef, scores, 0.5 * goal)
                 if rounds % options.patience == 0 and np.count_nonzero((coef > lower) & (coef < upper)) > size:
                     size = min(largest, size + options.size // 2)
                 size_now = min(block.next_size(size_now), size)
@@ -239,6 +239,7 @@ class Block:
         self, problem: KernelProblem, size: int, budget: Budget, options: WorkingSetOptions = WorkingSetOptions()
     ) -> None:
         self._rows, self._y, self._pairs = problem.rows, problem.y, problem.fit_intercept
+        self._bounds = problem.bounds()
         self._size, self._dtype = size, problem.rows.dtype
         self._blocks: Reals | None = None  # the present and the last one
         self._last: Ints = np.empty(0, dtype=np.int64)
@@ -251,10 +252,7 @@ class Block:
         """Rows of the next block: one that ran out of steps was too large; others grow back to the full size."""
         return max(min(self._options.smallest, self._size), size // 4) if self.tired else min(self._size, 2 * size)
 
-    def improve(
-        self, buffer: Reals, slot: Ints, work: Ints, coef: Floats, scores: Floats, lower: Floats, upper: Floats,
-        floor: float,
-    ) -> bool:  # fmt: skip
+    def improve(self, buffer: Reals, slot: Ints, work: Ints, coef: Floats, scores: Floats, floor: float) -> bool:
         """Solve in the variables of `work`, whose rows are `buffer[slot]`; change `coef` and `scores`."""
         # Where all rows are in memory and all are worked on, the buffer is the block already.
         whole = work.shape[0] == buffer.shape[0] == buffer.shape[1] and np.array_equal(slot, work)
@@ -273,7 +271,7 @@ class Block:
             pair_steps.gather(buffer, slot, work, last, place, block)
             # The two blocks change places: this one is the last one of the next round.
             self._blocks, self._last = self._blocks[::-1], work
-        b, change = self.solve(block, work, coef, scores, lower, upper, floor)
+        b, change = self.solve(block, work, coef, scores, floor)
         # Most coefficients stay, and only those that moved change the scores.
         moved = np.flatnonzero(change)
         add_rows(buffer, slot[moved], change[moved], scores)
@@ -281,9 +279,8 @@ class Block:
         return moved.shape[0] > 0
 
     def solve(
-        self, K: Reals | NarrowRows, work: Ints, coef: Floats, scores: Floats, lower: Floats, upper: Floats,
-        floor: float,
-    ) -> tuple[Floats, Floats]:  # fmt: skip
+        self, K: Reals | NarrowRows, work: Ints, coef: Floats, scores: Floats, floor: float
+    ) -> tuple[Floats, Floats]:
         """The new coefficients of `work`, and what they gained, from the block K of their kernel values.
 
         Rows that are `narrow`, of a Gaussian kernel and with a bias, are computed where a step asks for them.
@@ -301,7 +298,7 @@ class Block:
         b, g = coef[work], self._y[work] - scores[work]
         before = b.copy()
         share = options.share if q < self._y.shape[0] else 0.0  # of all rows there is no other block to turn to
-        state = (K, diagonal, g, b, lower[work], upper[work])
+        variables = pair_steps.Variables(diagonal, g, b, *(bound[work] for bound in self._bounds))
         room, a_slice = np.empty((5, q), K.dtype), max(1, options.slice // max(q, 1))
         steps, flattest, more = 0, np.inf, True
         # In slices, so that a time limit is kept where a block takes tens of thousands of steps.
@@ -309,10 +306,10 @@ class Block:
             most = min(a_slice, options.steps * q - steps)
             if self._pairs:
                 taken, curvature, floor, filled, _ = pair_steps.solve_pairs(
-                    columns, gamma, K, slot, filled, *state[1:], room, False, share, floor, most
+                    columns, gamma, K, slot, filled, variables, room, False, share, floor, most
                 )
             else:
-                taken, curvature, floor = pair_steps.solve_free(*state, np.empty(q), share, floor, most)
+                taken, curvature, floor = pair_steps.solve_free(K, variables, np.empty(q), share, floor, most)
             steps, flattest, share = steps + taken, min(flattest, curvature), 0.0  # the first slice has set the goal
             more = 0 < taken == most and steps < options.steps * q and not self._budget.exhausted
         self.steps += steps
@@ -321,7 +318,7 @@ class Block:
         self.indefinite |= significantly_negative(flattest, float(np.abs(diagonal).max(initial=0.0)))
         return b, b - before
 
-    def of_all_rows(self, coef: Floats, scores: Floats, lower: Floats, upper: Floats, floor: float) -> bool:
+    def of_all_rows(self, coef: Floats, scores: Floats, floor: float) -> bool:
         """Some steps along pairs of all rows; change `coef` and `scores`.
 
         False, and nothing done, where kernel rows are neither in memory nor `narrow`.
@@ -339,12 +336,12 @@ class Block:
         else:
             return False
         gradient, steps, flattest, more = self._y - scores, 0, np.inf, True
-        state = (diagonal, gradient, coef, lower, upper, np.empty((5, n), kind))
+        variables, room = pair_steps.Variables(diagonal, gradient, coef, *self._bounds), np.empty((5, n), kind)
         try:
             while more:
                 most = min(max(1, options.slice // n), limit - steps)
                 taken, curvature, _, filled, _ = pair_steps.solve_pairs(
-                    columns, gamma, buffer, slot, filled, *state, False, 0.0, floor, most
+                    columns, gamma, buffer, slot, filled, variables, room, False, 0.0, floor, most
                 )
                 steps, flattest = steps + taken, min(flattest, curvature)
                 more = 0 < taken == most and steps < limit and not self._budget.exhausted
@@ -368,12 +365,10 @@ def renewed(work: Ints, left: Violation, size: int, n_rows: int) -> Ints:
     return np.concatenate((fresh, work[old[work]]))[:size]
 
 
-def violation(
-    problem: KernelProblem, coef: Floats, scores: Floats, count: int, lower: Floats, upper: Floats
-) -> Violation:
+def violation(problem: KernelProblem, coef: Floats, scores: Floats, count: int) -> Violation:
     """The largest violation, and the `count` rows of either side that violate most."""
     up, down = np.empty(problem.n_rows), np.empty(problem.n_rows)
-    highest, lowest = gradient_sides(problem.y, scores, coef, lower, upper, up, down)
+    highest, lowest = gradient_sides(problem.y, scores, coef, *problem.bounds(), up, down)
     if problem.fit_intercept:
         size = max(0.0, highest - lowest)
         middle = 0.5 * (highest + lowest) if np.isfinite(highest - lowest) else 0.0
