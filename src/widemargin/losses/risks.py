@@ -343,7 +343,7 @@ def _root(excess: Callable[[float], float], low: float, high: float) -> float:
     """Where a falling function is zero; the lower end where rounding leaves it no value above zero."""
     if not excess(low) > 0.0:
         return low
-    return float(brentq(excess, low, high, xtol=1e-15 * max(abs(low), abs(high))))
+    return float(brentq(excess, low, high, xtol=1e-15 * max(abs(low), abs(high)), maxiter=1000))
 
 
 def _tilted(level: object) -> Risk:
