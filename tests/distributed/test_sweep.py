@@ -57,11 +57,11 @@ def marked(path):
 
 
 def test_who_stops_asking_spares_the_rest(dask_client, tmp_path):
-    results = side_by_side(marked, [tmp_path / str(i) for i in range(60)], dask_client)
+    results = side_by_side(marked, [tmp_path / str(i) for i in range(600)], dask_client)
     next(results)
     results.close()
     assert list(side_by_side(slow_square, [3], dask_client)) == [9]
-    assert len(list(tmp_path.iterdir())) < 50
+    assert len(list(tmp_path.iterdir())) < 500  # on a busy machine workers go on for seconds until they hear of it
 
 
 def test_a_killed_worker_changes_nothing(dask_client):
