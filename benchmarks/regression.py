@@ -24,8 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.cells import Row, table_of
 from benchmarks.machine import ROOT, describe, machine
+from benchmarks.task import Row, table_of
 
 WORKING_TREE = "working-tree"
 SAMPLE_SECONDS = 0.02

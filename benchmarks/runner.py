@@ -16,9 +16,8 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from benchmarks import recorded, summary
-from benchmarks.cells import Row, table_of
 from benchmarks.machine import PEERS, RESULTS, ROOT, describe, machine, slug, version_of
-from benchmarks.task import Context, MissingPartError, Parts, Task, modules, tasks_of
+from benchmarks.task import Context, MissingPartError, Parts, Row, Task, made, modules, table_of, tasks_of
 from widemargin.exceptions import MissingDataError
 
 QUICK = ROOT / "out" / "bench-quick"
@@ -72,7 +71,7 @@ def measure(name: str, task: Task, context: Context, folder: Path, parts: Sequen
     """
     about = machine(os.cpu_count() or 1 if task.threads else 1, task.processes)
     place = slug(about)
-    missing = task.lacking()
+    missing = [peer for peer in task.peers if version_of(peer) is None]
     if folder.resolve() == RESULTS and missing and recorded.machines(name):
         folder = WITHOUT_PEERS
         print(
@@ -95,7 +94,7 @@ def measure(name: str, task: Task, context: Context, folder: Path, parts: Sequen
     page = recorded.page(name, task, folder)
     (folder / f"{name}.md").write_text(page)
     print(page)
-    if task.picture is not None and not context.quick:
+    if not context.quick:
         with contextlib.suppress(MissingPartError):
             task.picture(content, folder / f"{name}.png")
     return 0
@@ -139,7 +138,7 @@ def run_task(
     skipped = any(line.startswith("skipped:") for line in said)
     status = "failed" if process.returncode else "skipped" if skipped else "done"
     message = "" if status == "done" else f"{said[-1][:200]} ({log.relative_to(ROOT)})"
-    found = task.judged(recorded.machines(name, folder).get(place, Parts())) if status == "done" else []
+    found = made(task.targets, recorded.machines(name, folder).get(place, Parts())) if status == "done" else []
     line = {
         "script": name, "parts": parts, "commit": about["code"], "date": date, "status": status,
         "exit_code": process.returncode, "seconds": round(seconds, 1), "processor_s": round(processor, 1),

@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks import recorded
-from benchmarks.cells import table_of
 from benchmarks.machine import describe
-from benchmarks.task import Limit, Task
+from benchmarks.task import Limit, Task, made, table_of
 
 HALVES = {
     "On data that no constant was chosen on": ("reporting", "neutral"),
@@ -19,7 +18,7 @@ def write(folder: Path, tasks: Mapping[str, Task], *, quick: bool = False) -> No
     """Write both files; the picture needs matplotlib and is left out without it, and of a quick run."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "summary.md").write_text(text(folder, tasks, quick=quick))
-    newest = [item for name, task in tasks.items() for item in task.judged(recorded.newest(name, folder))]
+    newest = [item for name, task in tasks.items() for item in made(task.targets, recorded.newest(name, folder))]
     ratios = [item for item in newest if item.peer]
     if ratios and not quick:
         with contextlib.suppress(ImportError):
@@ -40,8 +39,10 @@ def text(folder: Path, tasks: Mapping[str, Task], *, quick: bool = False) -> str
     for title, halves in HALVES.items():
         rows = [
             item.to_row() | {"task": name, "machine": machine} | ({"reached": None} if quick else {})
-            for name, machine, content in contents if tasks[name].half in halves for item in tasks[name].judged(content)
-        ]  # fmt: skip
+            for name, machine, content in contents
+            if tasks[name].half in halves
+            for item in made(tasks[name].targets, content)
+        ]
         parts += [f"## {title}\n", table_of(rows, "task | what | machine | measured | target | reached")]
     measured = [{"task": name, "machine": describe(content["machine"])} for name, _, content in contents]
     return "\n".join([*parts, "## Machines\n", table_of(measured, "task | measured on: {machine}")])

@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks import recorded
-from benchmarks.cells import table_of
 from benchmarks.data.halves import HALVES
 from benchmarks.machine import ROOT
-from benchmarks.task import all_tasks
+from benchmarks.task import all_tasks, table_of
 
 REGION = re.compile(r"<!-- table (\w+)\.(\w+) -->\n.*?<!-- end of table -->", re.DOTALL)
 
@@ -23,8 +22,11 @@ def _suite(name: str) -> str:
     if name == "halves":
         halves = [{"subject": subject} | both for subject, both in HALVES.items()]
         return table_of(halves, "subject | tuning | reporting")
-    tasks = [vars(task) | {"task": name, "parts": [*task.parts]} for name, task in all_tasks().items()]
-    return table_of(tasks, "task: `{task}` | half | what: {question} | parts | peers")
+    tasks = [
+        {"name": name, "half": task.half, "what": task.question, "parts": [*task.parts], "peers": task.peers}
+        for name, task in all_tasks().items()
+    ]
+    return table_of(tasks, "task: `{name}` | half | what | parts | peers")
 
 
 def documents(root: Path = ROOT) -> list[Path]:

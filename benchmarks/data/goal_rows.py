@@ -7,6 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import scipy.sparse as sp
 
+from widemargin import RateConstrainedClassifier
 from widemargin.goals import Goal
 from widemargin_papers.data import Adult
 
@@ -19,7 +20,12 @@ class GoalRows(NamedTuple):
     X: Any
     y: npt.NDArray[np.float64]
     populations: pa.Table
-    goal: Goal
+    goal: Goal | str
+
+    def fit(self) -> RateConstrainedClassifier:
+        """A whole fit with the defaults; a goal that is not met shows in the tables."""
+        model = RateConstrainedClassifier(self.goal, on_infeasible="warn")
+        return model.fit(self.X, self.y, populations=self.populations)
 
 
 def resampled_task(adult: Adult, n: int, m: int = 4, seed: int = 0) -> GoalRows:

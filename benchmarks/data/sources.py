@@ -24,7 +24,9 @@ from widemargin_papers.data.two_classes import load_ijcnn1, synthetic_rows
 
 QUICK_ROWS = 1500
 TRAIN_ROWS, TEST_ROWS = 3000, 10_000
-OUTCOMES = {"german": "credit_risk", "credit-card": "default", "compas": "two_year_recid", "adult": "income"}
+OUTCOMES = {
+    "german": "credit_risk", "credit-card": "default", "compas": "two_year_recid", "adult": "income", "bank": "y",
+}  # fmt: skip
 
 Source = Callable[[Path | None], Any]
 
@@ -94,6 +96,11 @@ class People(NamedTuple):
         """For populations."""
         return pa.table({"group": np.where(self.first, "first", "second")})
 
+    def asked(self, rules: str) -> goal_rows.GoalRows:
+        """The least error under rules on `w`, the first group, and `m`, the second."""
+        groups = "w = population(group == 'first')\nm = population(group == 'second')\n"
+        return goal_rows.GoalRows(self.X, self.y, self.table, f"{groups}minimize error_rate()\n{rules}")
+
 
 def encoded(table: pa.Table, outcome: str) -> tuple[sp.csr_matrix, npt.NDArray[np.int64]]:
     """A table of people, each word a column of 0 and 1, and its outcome as 0 and 1."""
@@ -150,7 +157,7 @@ def _adult(folder: Path | None) -> pa.Table:
 def _bank(folder: Path | None) -> pa.Table:
     """Bank marketing without the length of the call, where it lies beside the other data."""
     if folder is None:
-        return _people("german", None).rename_columns({"credit_risk": "y"})
+        return _people("german", None).rename_columns({"credit_risk": "y", "race": "marital"})
     path = folder.parent / "cases" / "bank" / "bank.csv.gz"
     if not path.is_file():
         raise MissingDataError(f"{path} is missing: UCI bank marketing as CSV, with the outcome in the column y.")

@@ -162,34 +162,37 @@ def goal_device(device: str, ctx: Context) -> list[Row]:
 
 _DEVICES = "device | cases | least gain: {least:.2f} | median: {median:.2f} | largest: {most:.2f} | verdict"
 
-TASKS = {
-    "kernel_ablations": Task(
-        "What each device of `KernelSVC` is worth on drawn families and public data that played no part in its "
-        "tuning: the same fit with and without it, processor seconds, medians of interleaved repeats. Rows of bytes "
-        "need AVX-512 VNNI.",
-        {"cases": kernel_devices},
-        {
-            "devices": Table("Every device of the kernel solvers, its gain on the reporting half", by_device, _DEVICES),
-            "cases": Table(
-                f"Case by case (asked: {WORTH} on two of them)", "cases",
-                "device | data | rows: {rows:,} | columns | setting | with, s: {with_s:.2f} | without, s: "
-                "{without_s:.2f} | times: {times:.2f}",
-            ),
-        },
-        subject="kernels", repeats=3,
-    ),
-    "goal_ablations": Task(
-        "What each device of the fits to goals is worth on data that nothing was chosen on: the same fit with and "
-        "without it, processor seconds, medians of interleaved repeats.",
-        {device: partial(goal_device, device) for device in GOAL_DEVICES},
-        {
-            "devices": Table("Every device of the fits to goals, its gain on the reporting half", by_device, _DEVICES),
-            "cases": Table(
-                "Case by case", _cases,
-                "device | data | rows: {rows:,} | columns | with, s: {with_s:.3f} | without, s: {without_s:.3f} | "
-                "times: {times:.2f}",
-            ),
-        },
-        repeats=3,
-    ),
-}  # fmt: skip
+
+class kernel_ablations(Task):
+    """What each device of `KernelSVC` is worth on drawn families and public data that played no part in its tuning: the
+    same fit with and without it, processor seconds, medians of interleaved repeats. Rows of bytes need AVX-512 VNNI.
+    """
+
+    subject = "kernels"
+    repeats = 3
+    parts = {"cases": kernel_devices}
+    tables = {
+        "devices": Table("Every device of the kernel solvers, its gain on the reporting half", by_device, _DEVICES),
+        "cases": Table(
+            f"Case by case (asked: {WORTH} on two of them)", _cases,
+            "device | data | rows: {rows:,} | columns | setting | with, s: {with_s:.2f} | without, s: {without_s:.2f} "
+            "| times: {times:.2f}",
+        ),
+    }  # fmt: skip
+
+
+class goal_ablations(Task):
+    """What each device of the fits to goals is worth on data that nothing was chosen on: the same fit with and without
+    it, processor seconds, medians of interleaved repeats.
+    """
+
+    repeats = 3
+    parts = {device: partial(goal_device, device) for device in GOAL_DEVICES}
+    tables = {
+        "devices": Table("Every device of the fits to goals, its gain on the reporting half", by_device, _DEVICES),
+        "cases": Table(
+            "Case by case", _cases,
+            "device | data | rows: {rows:,} | columns | with, s: {with_s:.3f} | without, s: {without_s:.3f} "
+            "| times: {times:.2f}",
+        ),
+    }  # fmt: skip

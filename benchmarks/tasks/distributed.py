@@ -189,19 +189,6 @@ def kills(ctx: Context) -> list[Row]:
     return rows
 
 
-def _targets(content: Content) -> Iterable[Limit]:
-    for row in content.get("overhead", []):
-        yield Limit(f"a fit by two workers over one in memory, {row['data']}", row["ratio"], 2.0)
-        if row["n"] >= 500_000:
-            yield Limit(f"rows that stay on two workers over one in memory, {row['data']}", row["ratio kept"], 1.3)
-    for row in content.get("large", []):
-        used, limit = row["private"] / 2**30, row["limit"] / 2**30
-        yield Limit(f"{row['n']:,} rows out of core, private memory", used, limit, "GiB")
-    if content.get("kills"):
-        alike = sum(row["kills"] for row in content["kills"] if row["same"])
-        yield Limit("workers killed in fits that end with the same bits", alike, KILLS, at_least=True)
-
-
 def _by_gap(content: Content) -> Iterable[Row]:
     """One row with all gaps for each kind of solution and number of constraints."""
     for (what, m), some in grouped(content["passes"], "what", "m"):
@@ -219,37 +206,51 @@ def _out_of_core(content: Content) -> Iterable[Row]:
         yield row | {"minutes": row["seconds"] / 60, **sizes}
 
 
-TASKS = {
-    "distributed": Task(
-        "Training over blocks, a pass being a sum over blocks; two worker processes of one thread each (Dask), "
-        "everything else on one thread.",
-        {"overhead": overhead, "passes": passes, "costs": costs, "large": large, "kills": kills},
-        {
-            "overhead": Table(
-                "Whole fits, rows in memory, two workers", "overhead",
-                "data | rows: {n:,} | `fit`, s: {in memory s:.1f} | on a cluster, s: {dask s:.1f} | ratio: {ratio:.1f} "
-                "| ratio, never fetched: {ratio kept:.1f} | ratio of processor s: {ratio, processor:.1f} "
-                "| of those, never fetched: {ratio kept, processor:.1f}",
-            ),
-            "passes": Table(
-                "Looks at all rows, by gap and number of constraints", _by_gap,
-                "what | " + " | ".join(f"to {gap:g}: {{{gap:g}[passes]}}" for gap in GAPS),
-            ),
-            "costs": Table(
-                "Processor nanoseconds a row and pass", "costs",
-                "rows | slopes and Gram matrix: {slopes:.0f} | change of scores: {move:.0f} "
-                "| exact values: {settle:.0f} "
-                "| point of a line search: {smooth:.0f} | Newton steps: {newton} | looks at all rows: {looks}",
-            ),
-            "large": Table(
-                "More rows than fit into 2 GB of private memory", _out_of_core,
-                "rows: {n:,} | minutes: {minutes:.1f} | processor s: {processor:.0f} | looks: {passes} "
-                "| private GB: {private:.1f} | with pages of mapped files, GB: {resident:.1f} "
-                "| Parquet GB: {parquet:.1f} | goal met: {met}",
-            ),
-            "kills": Table("Workers killed at random", _killed,
-                "workers killed: {workers} | fits | same bits as undisturbed: {same}"),
-        },
-        _targets, half="tuning", repeats=3, processes=2,
-    ),
-}  # fmt: skip
+class distributed(Task):
+    """Training over blocks, a pass being a sum over blocks; two worker processes of one thread each (Dask), everything
+    else on one thread.
+    """
+
+    half = "tuning"
+    repeats = 3
+    processes = 2
+    parts = {"overhead": overhead, "passes": passes, "costs": costs, "large": large, "kills": kills}
+    tables = {
+        "overhead": Table(
+            "Whole fits, rows in memory, two workers", "overhead",
+            "data | rows: {n:,} | `fit`, s: {in memory s:.1f} | on a cluster, s: {dask s:.1f} | ratio: {ratio:.1f} "
+            "| ratio, never fetched: {ratio kept:.1f} | ratio of processor s: {ratio, processor:.1f} "
+            "| of those, never fetched: {ratio kept, processor:.1f}",
+        ),
+        "passes": Table(
+            "Looks at all rows, by gap and number of constraints", _by_gap,
+            "what | " + " | ".join(f"to {gap:g}: {{{gap:g}[passes]}}" for gap in GAPS),
+        ),
+        "costs": Table(
+            "Processor nanoseconds a row and pass", "costs",
+            "rows | slopes and Gram matrix: {slopes:.0f} | change of scores: {move:.0f} | exact values: {settle:.0f} "
+            "| point of a line search: {smooth:.0f} | Newton steps: {newton} | looks at all rows: {looks}",
+        ),
+        "large": Table(
+            "More rows than fit into 2 GB of private memory", _out_of_core,
+            "rows: {n:,} | minutes: {minutes:.1f} | processor s: {processor:.0f} | looks: {passes} "
+            "| private GB: {private:.1f} | with pages of mapped files, GB: {resident:.1f} "
+            "| Parquet GB: {parquet:.1f} | goal met: {met}",
+        ),
+        "kills": Table(
+            "Workers killed at random", _killed,
+            "workers killed: {workers} | fits | same bits as undisturbed: {same}",
+        ),
+    }  # fmt: skip
+
+    def targets(self, content: Content) -> Iterable[Limit]:
+        for row in content.get("overhead", []):
+            yield Limit(f"a fit by two workers over one in memory, {row['data']}", row["ratio"], 2.0)
+            if row["n"] >= 500_000:
+                yield Limit(f"rows that stay on two workers over one in memory, {row['data']}", row["ratio kept"], 1.3)
+        for row in content.get("large", []):
+            used, limit = row["private"] / 2**30, row["limit"] / 2**30
+            yield Limit(f"{row['n']:,} rows out of core, private memory", used, limit, "GiB")
+        if content.get("kills"):
+            alike = sum(row["kills"] for row in content["kills"] if row["same"])
+            yield Limit("workers killed in fits that end with the same bits", alike, KILLS, at_least=True)

@@ -202,65 +202,6 @@ def many_labels_of(ctx: Context, n: int) -> Row:
     }  # fmt: skip
 
 
-# --- threads ----------------------------------------------------------------------------------------------------------
-
-
-def _read(size: int) -> Callable[[], Any]:
-    vector = np.ones(size)
-    return lambda: in_threads(size, 1, lambda first, last: vector[first:last].sum())
-
-
-_PAIRS: Row = {"noise": 0.3, "above": 0.5, "edges": "full", "C": 0.01, "max_iter": 20}
-THREADED: dict[str, tuple[Callable[..., Callable[[], Any]], tuple[int, ...]]] = {
-    "rate-constrained, 500,000 x 30": (_trained, (500_000, 30)),
-    "rate-constrained, 30,000 x 1,000": (_trained, (30_000, 1000)),
-    "label sets, 4,000 x 14, all pairs, 20 passes": (partial(_label_sets, **_PAIRS), (4000, 100, 14)),
-    "kernel, 12,000 x 10": (_kernel_fit, (12_000,)),
-    "kernel prediction": (_kernel_predictions, (12_000,)),
-    "reading memory": (_read, (50_000_000,)),
-}
-WANTED = {2: 1.6, 16: 5.0}
-"""Gains of the first three by number of threads."""
-
-
-def threads(ctx: Context) -> list[Row]:
-    """The same calls with one thread, two, four, up to the cores of the machine, in turn in one process."""
-    cores, found = cpu_count(), []
-    counts = sorted({1, cores, *(2**k for k in range(8) if 2**k < cores)})
-    for name, (prepare, sizes) in THREADED.items():
-        with quietly():
-            call = prepare(*(ctx.pick(size, min(size, 300)) for size in sizes))
-            call()
-        calls = {count: threadpool_limits.wrap(limits=count)(call) for count in counts}
-        timings = ctx.clock(calls, warm_up=False)
-        found += [
-            {"task": name, "threads": count, "wall_s": timing.median, "processor_s": timing.processor_median,
-             "gain": timings[1].median / timing.median}
-            for count, timing in timings.items()
-        ]  # fmt: skip
-    return found
-
-
-def _thread_exponents(content: Content) -> Iterable[Row]:
-    """Slopes of log time on log threads where these doubled at least four times: -1 is what no call can beat."""
-    for name, rows in grouped(content["rows"], "task"):
-        counts, seconds = (np.array([row[key] for row in rows]) for key in ("threads", "wall_s"))
-        if len(rows) >= 5:
-            slope = linregress(np.log(counts), np.log(seconds)).slope
-            yield {"task": name, "to": int(counts.max()), "time": slope, "gain": rows[-1]["gain"]}
-
-
-def _thread_limits(content: Content) -> Iterable[Limit]:
-    """Gains of fits with two threads and sixteen; and no thread may make a call slower by more than a tenth."""
-    for row in content["rows"]:
-        if row["threads"] in WANTED and row["task"] in list(THREADED)[:3]:
-            limit = WANTED[row["threads"]]
-            yield Limit(f"{row['task']}, gain of {row['threads']} threads", row["gain"], limit, at_least=True)
-    several = [row["gain"] for row in content["rows"] if row["threads"] > 1]
-    if several:
-        yield Limit("least gain of further threads", min(several), 0.9, at_least=True)
-
-
 # --- a cluster --------------------------------------------------------------------------------------------------------
 
 
@@ -345,85 +286,145 @@ def _billion(content: Content) -> Iterable[Row]:
         }  # fmt: skip
 
 
-def _picture(content: Content, path: Path) -> None:
-    from matplotlib.figure import Figure
+class growth(Task):
+    """How processor time and memory grow with rows, columns, constraints, groups, support vectors and labels, on rows
+    drawn here; what late answers of a cluster cost a fit over blocks, and what follows for a billion rows.
+    """
 
-    figure = Figure(figsize=(7.5, 4.5), layout="constrained")
-    axes = figure.add_subplot()
-    for name, rows in grouped(content["growth"], "axis"):
-        axes.loglog(DOUBLINGS, [row["processor_s"] for row in rows], marker="o", label=name)
-    axes.set(xlabel="size, in multiples of the smallest", ylabel="processor seconds")
-    axes.set_xscale("log", base=2)
-    axes.legend(fontsize=8, ncols=2)
-    figure.savefig(path, dpi=110)
+    half = "neutral"
+    repeats = 2
+    parts = {
+        "thread": thread,
+        "growth": each_fresh(
+            measured, [(name, times * axis.first) for name, axis in AXES.items() for times in DOUBLINGS],
+            [(name, axis.small) for name, axis in AXES.items()],
+        ),
+        "cluster": each_fresh(late, [(0, 0.0), *product((2, 4, 8), (0.0, 0.05))], [(0, 0.0), (1, 0.0), (2, 0.0)]),
+        "many labels": each_fresh(many_labels_of, [(25_000,), (100_000,)], [(300,)]),
+    }  # fmt: skip
+    tables = {
+        "exponents": Table(
+            "Exponents over at least four doublings: time and the memory that a call adds; the largest size in "
+            "readings of its data from memory",
+            exponents,
+            "what | from: {from:,} | to: {size:,} | seconds there: {processor_s:.2f} | time: {time:.2f} "
+            "| MB there: {grown_mb:,.0f} | memory: {memory:.2f} | readings: {readings:,.0f}",
+        ),
+        "thread": Table(
+            "One thread of this machine", "thread",
+            "GB a second: {gigabytes_a_second:.1f} | GFLOP a second: {gigaflops:.0f}",
+        ),
+        "labels": Table(
+            f"`MultiLabelSVC` with a tree of labels, sparse rows, to a gap of {GAP:.0%}", "many labels",
+            "rows: {rows:,} | labels: {labels:,} | processor s: {processor_s:.0f} | MB added: {grown_mb:,.0f} "
+            "| passes | gap: {gap:.1%} | Jaccard on other rows: {jaccard:.3f}",
+        ),
+        "delays": Table(
+            "A fit over 8 blocks, in one process and on workers of this machine that answer late", _delayed,
+            "workers | delay, ms: {delay_ms:.0f} | rows: {n:,} | calls | ms a call: {call_ms:.0f} "
+            "| seconds: {seconds:.1f} | foretold: {foretold:.1f}",
+        ),
+        "billion": Table(
+            "A billion rows of 20 columns on a Dask cluster, foretold", _billion,
+            "workers | memory each, GB: {memory_gb:.0f} | minutes computing: {compute:.1f} | talking: {talk:.1f} "
+            "| in all: {whole:.0f}",
+        ),
+    }  # fmt: skip
+
+    def targets(self, content: Content) -> Iterable[Limit]:
+        for row in content.get("many labels", []):
+            yield Limit(f"{row['rows']:,} rows with {LABELS:,} labels, gap", 100 * row["gap"], 100 * GAP, "%")
+        if late := [row for row in _delayed(content) if row["delay_ms"]] if "cluster" in content else []:
+            apart = max(abs(row["seconds"] / row["foretold"] - 1.0) for row in late)
+            yield Limit("delayed fits, largest distance from what is foretold", apart, 0.2)
+
+    def picture(self, content: Content, path: Path) -> None:
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(7.5, 4.5), layout="constrained")
+        axes = figure.add_subplot()
+        for name, rows in grouped(content["growth"], "axis"):
+            axes.loglog(DOUBLINGS, [row["processor_s"] for row in rows], marker="o", label=name)
+        axes.set(xlabel="size, in multiples of the smallest", ylabel="processor seconds")
+        axes.set_xscale("log", base=2)
+        axes.legend(fontsize=8, ncols=2)
+        figure.savefig(path, dpi=110)
 
 
-def _limits(content: Content) -> Iterable[Limit]:
-    for row in content.get("many labels", []):
-        yield Limit(f"{row['rows']:,} rows with {LABELS:,} labels, gap", 100 * row["gap"], 100 * GAP, "%")
-    if late := [row for row in _delayed(content) if row["delay_ms"]] if "cluster" in content else []:
-        apart = max(abs(row["seconds"] / row["foretold"] - 1.0) for row in late)
-        yield Limit("delayed fits, largest distance from what is foretold", apart, 0.2)
+# --- threads ----------------------------------------------------------------------------------------------------------
 
 
-TASKS = {
-    "growth": Task(
-        "How processor time and memory grow with rows, columns, constraints, groups, support vectors and labels, on "
-        "rows drawn here; what late answers of a cluster cost a fit over blocks, and what follows for a billion rows.",
-        {
-            "thread": thread,
-            "growth": each_fresh(
-                measured, [(name, times * axis.first) for name, axis in AXES.items() for times in DOUBLINGS],
-                [(name, axis.small) for name, axis in AXES.items()],
-            ),
-            "cluster": each_fresh(
-                late, [(0, 0.0), *product((2, 4, 8), (0.0, 0.05))], [(0, 0.0), (1, 0.0), (2, 0.0)]
-            ),
-            "many labels": each_fresh(many_labels_of, [(25_000,), (100_000,)], [(300,)]),
-        },
-        {
-            "exponents": Table(
-                "Exponents over at least four doublings: time and the memory that a call adds; the largest size in "
-                "readings of its data from memory",
-                exponents,
-                "what | from: {from:,} | to: {size:,} | seconds there: {processor_s:.2f} | time: {time:.2f} "
-                "| MB there: {grown_mb:,.0f} | memory: {memory:.2f} | readings: {readings:,.0f}",
-            ),
-            "thread": Table("One thread of this machine", "thread",
-                             "GB a second: {gigabytes_a_second:.1f} | GFLOP a second: {gigaflops:.0f}"),
-            "labels": Table(
-                f"`MultiLabelSVC` with a tree of labels, sparse rows, to a gap of {GAP:.0%}", "many labels",
-                "rows: {rows:,} | labels: {labels:,} | processor s: {processor_s:.0f} | MB added: {grown_mb:,.0f} "
-                "| passes | gap: {gap:.1%} | Jaccard on other rows: {jaccard:.3f}",
-            ),
-            "delays": Table(
-                "A fit over 8 blocks, in one process and on workers of this machine that answer late", _delayed,
-                "workers | delay, ms: {delay_ms:.0f} | rows: {n:,} | calls | ms a call: {call_ms:.0f} "
-                "| seconds: {seconds:.1f} | foretold: {foretold:.1f}",
-            ),
-            "billion": Table(
-                "A billion rows of 20 columns on a Dask cluster, foretold", _billion,
-                "workers | memory each, GB: {memory_gb:.0f} | minutes computing: {compute:.1f} | talking: {talk:.1f} "
-                "| in all: {whole:.0f}",
-            ),
-        },
-        _limits, half="neutral", repeats=2, picture=_picture,
-    ),
-    "threads": Task(
-        "What further threads gain: rate-constrained, kernel and structural fits and kernel predictions with one "
-        "thread, two, four, up to the cores of the machine, and how much faster they read a large vector, which bounds "
-        "what loops can gain.",
-        {"rows": threads},
-        {
-            "gains": Table(
-                "Seconds by number of threads", "rows",
-                "task | threads | wall s: {wall_s:.2f} | processor s: {processor_s:.2f} | gain: {gain:.2f}",
-            ),
-            "exponents": Table(
-                "Exponents of the wall time in the number of threads", _thread_exponents,
-                "task | threads, from 1 to: {to} | exponent of time: {time:.2f} | gain there: {gain:.2f}",
-            ),
-        },
-        _thread_limits, half="neutral", threads=True,
-    ),
-}  # fmt: skip
+def _read(size: int) -> Callable[[], Any]:
+    vector = np.ones(size)
+    return lambda: in_threads(size, 1, lambda first, last: vector[first:last].sum())
+
+
+_PAIRS: Row = {"noise": 0.3, "above": 0.5, "edges": "full", "C": 0.01, "max_iter": 20}
+THREADED: dict[str, tuple[Callable[..., Callable[[], Any]], tuple[int, ...]]] = {
+    "rate-constrained, 500,000 x 30": (_trained, (500_000, 30)),
+    "rate-constrained, 30,000 x 1,000": (_trained, (30_000, 1000)),
+    "label sets, 4,000 x 14, all pairs, 20 passes": (partial(_label_sets, **_PAIRS), (4000, 100, 14)),
+    "kernel, 12,000 x 10": (_kernel_fit, (12_000,)),
+    "kernel prediction": (_kernel_predictions, (12_000,)),
+    "reading memory": (_read, (50_000_000,)),
+}
+WANTED = {2: 1.6, 16: 5.0}
+"""Gains of the first three by number of threads."""
+
+
+def by_threads(ctx: Context) -> list[Row]:
+    """The same calls with one thread, two, four, up to the cores of the machine, in turn in one process."""
+    cores, found = cpu_count(), []
+    counts = sorted({1, cores, *(2**k for k in range(8) if 2**k < cores)})
+    for name, (prepare, sizes) in THREADED.items():
+        with quietly():
+            call = prepare(*(ctx.pick(size, min(size, 300)) for size in sizes))
+            call()
+        calls = {count: threadpool_limits.wrap(limits=count)(call) for count in counts}
+        timings = ctx.clock(calls, warm_up=False)
+        found += [
+            {"task": name, "threads": count, "wall_s": timing.median, "processor_s": timing.processor_median,
+             "gain": timings[1].median / timing.median}
+            for count, timing in timings.items()
+        ]  # fmt: skip
+    return found
+
+
+def _thread_exponents(content: Content) -> Iterable[Row]:
+    """Slopes of log time on log threads where these doubled at least four times: -1 is what no call can beat."""
+    for name, rows in grouped(content["rows"], "task"):
+        counts, seconds = (np.array([row[key] for row in rows]) for key in ("threads", "wall_s"))
+        if len(rows) >= 5:
+            slope = linregress(np.log(counts), np.log(seconds)).slope
+            yield {"task": name, "to": int(counts.max()), "time": slope, "gain": rows[-1]["gain"]}
+
+
+class threads(Task):
+    """What further threads gain: rate-constrained, kernel and structural fits and kernel predictions with one thread,
+    two, four, up to the cores of the machine, and how much faster they read a large vector, which bounds what loops can
+    gain.
+    """
+
+    half = "neutral"
+    threads = True
+    parts = {"rows": by_threads}
+    tables = {
+        "gains": Table(
+            "Seconds by number of threads", "rows",
+            "task | threads | wall s: {wall_s:.2f} | processor s: {processor_s:.2f} | gain: {gain:.2f}",
+        ),
+        "exponents": Table(
+            "Exponents of the wall time in the number of threads", _thread_exponents,
+            "task | threads, from 1 to: {to} | exponent of time: {time:.2f} | gain there: {gain:.2f}",
+        ),
+    }  # fmt: skip
+
+    def targets(self, content: Content) -> Iterable[Limit]:
+        """Gains of fits with two threads and sixteen; and no thread may make a call slower by more than a tenth."""
+        for row in content["rows"]:
+            if row["threads"] in WANTED and row["task"] in list(THREADED)[:3]:
+                what = f"{row['task']}, gain of {row['threads']} threads"
+                yield Limit(what, row["gain"], WANTED[row["threads"]], at_least=True)
+        several = [row["gain"] for row in content["rows"] if row["threads"] > 1]
+        if several:
+            yield Limit("least gain of further threads", min(several), 0.9, at_least=True)

@@ -170,10 +170,40 @@ def most_false(draws: int) -> float:
     return float(binom.ppf(QUANTILE, draws, DELTA)) / draws
 
 
+def _with_estimates(content: Content) -> Iterable[Row]:
+    """One row for each scenario and form, with the share by estimate beside it."""
+    for _, (proved, guessed) in grouped(content["simulations"], "scenario", "form"):
+        most = most_false(proved["draws"])
+        yield proved | {"most": most, "within": proved["false"] <= most, "by estimate": guessed["false"]}
+
+
+class guarantees(Task):
+    """How often "with confidence" is wrong. Four distributions are known exactly; a model is accepted on 500 validation
+    rows at delta = .1 and measured in the distribution itself. The rate of false draws may be delta and what the
+    simulation adds.
+    """
+
+    half = "neutral"
+    parts = {"simulations": simulations}
+    tables = {
+        "false": Table(
+            f"False guarantees in draws of {ROWS} validation rows, delta = {DELTA:g}", _with_estimates,
+            "scenario | form | draws | model given: {given:.3f} | false: {false:.4f} | at most: {most:.3f} | within "
+            "| false by estimate: {by estimate:.2f}",
+        ),
+    }  # fmt: skip
+
+    def targets(self, content: Content) -> Iterable[Limit]:
+        rows = list(_with_estimates(content))
+        draws, worst = rows[0]["draws"], max(row["false"] for row in rows)
+        if draws >= 1000:
+            yield Limit(f"false guarantees, largest rate in {draws} draws", worst, most_false(draws))
+
+
 # --- what a proof costs -----------------------------------------------------------------------------------------------
 
 
-SEXES = {"adult": "sex", "german": "sex", "credit-card": "SEX", "bank": "marital"}
+APART = {"adult": "sex", "german": "sex", "credit-card": "SEX", "bank": "marital", "compas": "race"}
 """The column by which populations are told apart; of more than two values the first against all others."""
 
 
@@ -194,15 +224,12 @@ COSTED = {
 
 
 def _populations(ctx: Context, name: str) -> People:
-    """A table of people whose rows belong to one of two populations."""
+    """A table of people whose rows belong to one of two populations; a race is no feature, and compared with one."""
     table = ctx.load(name)
-    if name == "compas":
-        race = np.asarray(table["race"]).astype(str)
-        X, y = encoded(table.drop_columns(["race"]), OUTCOMES[name])
-        return People(X, y, race != "Caucasian").take(np.isin(race, ["African-American", "Caucasian"]))
-    X, y = encoded(table, OUTCOMES.get(name, "y"))
-    values = np.asarray(table[next(each for each in (SEXES[name], "sex") if each in table.column_names)]).astype(str)
-    return People(X, y, values == np.unique(values)[0])
+    values = np.asarray(table[APART[name]]).astype(str)
+    X, y = encoded(table.drop_columns(["race"]) if name == "compas" else table, OUTCOMES[name])
+    people = People(X, y, values == np.unique(values)[0])
+    return people.take(np.isin(values, ["African-American", "Caucasian"])) if name == "compas" else people
 
 
 def _one_cost(data: People, goal: str, by_group: bool, seed: int) -> tuple[float, bool] | None:
@@ -212,11 +239,10 @@ def _one_cost(data: People, goal: str, by_group: bool, seed: int) -> tuple[float
     """
     n = min(2000, len(data.y) // 2)
     rows = np.random.default_rng(seed).integers(0, len(data.y), 2 * n)
-    drawn = data.take(rows)
-    whole = "w = population(group == 'first')\nm = population(group == 'second')\nminimize error_rate()\n" + goal
+    drawn, whole = data.take(rows), data.asked(goal)
     models = [
         GoalThresholdClassifier(
-            LogisticRegression(max_iter=300), whole, cv=None, validation_fraction=0.5, confidence=confidence,
+            LogisticRegression(max_iter=300), whole.goal, cv=None, validation_fraction=0.5, confidence=confidence,
             per_population="group" if by_group else None, random_state=seed, on_infeasible="warn",
         ) for confidence in (None, CONFIDENCE)
     ]  # fmt: skip
@@ -224,7 +250,7 @@ def _one_cost(data: People, goal: str, by_group: bool, seed: int) -> tuple[float
         fitted = [model.fit(drawn.X, drawn.y, populations=drawn.table) for model in models]
     if fitted[1].guarantee_ is None:
         return None
-    estimated, proved = (audit(model, whole, data.X, data.y, populations=data.table) for model in fitted)
+    estimated, proved = (audit(model, whole.goal, data.X, data.y, populations=whole.populations) for model in fitted)
     return 100.0 * (proved.objective - estimated.objective), not proved.all_met()
 
 
@@ -255,63 +281,34 @@ def _mean_costs(content: Content) -> Iterable[Row]:
         yield {"table": table, "form": form, "goals": len(some), "cost": cost, **counts}
 
 
-def _cost_targets(content: Content) -> Iterable[Limit]:
-    rows = list(_mean_costs(content))
-    for row in rows:
-        most = 3.0 if row["form"] == "one threshold" else 2.0
-        yield Limit(f"what a proof costs, {row['table']}, {row['form']}, mean over goals", row["cost"], most, "points")
-    given = sum(row["draws"] - row["refused"] for row in rows)
-    yield Limit("share of the proved goals that are broken", sum(row["broken"] for row in rows) / given, 0.05)
+class guarantee_costs(Task):
+    """What a proof costs: thresholds of logistic regression, proved at 95%, beside those chosen by estimate, on tables
+    that nothing was chosen on. As many rows train as prove, 2,000 at most.
+    """
+
+    subject = "proofs"
+    parts = {"costs": costs}
+    tables = {
+        "means": Table(
+            "Points of error above a choice by estimate, means over goals", _mean_costs,
+            "table | form | goals | draws | refused | proved, but broken: {broken} | cost: {cost:.2f}",
+        ),
+        "costs": Table(
+            "The same by goal", "costs", "table | form | goal | draws | refused | broken | cost: {cost:±.2f}",
+        ),
+    }  # fmt: skip
+
+    def targets(self, content: Content) -> Iterable[Limit]:
+        rows = list(_mean_costs(content))
+        for row in rows:
+            most = 3.0 if row["form"] == "one threshold" else 2.0
+            what = f"what a proof costs, {row['table']}, {row['form']}, mean over goals"
+            yield Limit(what, row["cost"], most, "points")
+        given = sum(row["draws"] - row["refused"] for row in rows)
+        yield Limit("share of the proved goals that are broken", sum(row["broken"] for row in rows) / given, 0.05)
 
 
-_COSTS = {
-    "means": Table(
-        "Points of error above a choice by estimate, means over goals", _mean_costs,
-        "table | form | goals | draws | refused | proved, but broken: {broken} | cost: {cost:.2f}",
-    ),
-    "costs": Table(
-        "The same by goal", "costs", "table | form | goal | draws | refused | broken | cost: {cost:±.2f}",
-    ),
-}  # fmt: skip
+class guarantee_costs_tuned(guarantee_costs):
+    """The same on the tables that the search for ranks and the order of tests were looked at on."""
 
-
-def _with_estimates(content: Content) -> Iterable[Row]:
-    """One row for each scenario and form, with the share by estimate beside it."""
-    for _, (proved, guessed) in grouped(content["simulations"], "scenario", "form"):
-        most = most_false(proved["draws"])
-        yield proved | {"most": most, "within": proved["false"] <= most, "by estimate": guessed["false"]}
-
-
-def _targets(content: Content) -> Iterable[Limit]:
-    rows = [row for row in content["simulations"] if row["confidence"] is not None]
-    if rows and min(row["draws"] for row in rows) >= 1000:
-        draws = rows[0]["draws"]
-        most = max(row["false"] for row in rows)
-        yield Limit(f"false guarantees, largest rate in {draws} draws", most, most_false(draws))
-
-
-TASKS = {
-    "guarantees": Task(
-        "How often \"with confidence\" is wrong. Four distributions are known exactly; a model is accepted on 500 "
-        "validation rows at delta = .1 and measured in the distribution itself. The rate of false draws may be delta "
-        "and what the simulation adds.",
-        {"simulations": simulations},
-        {
-            "false": Table(
-                f"False guarantees in draws of {ROWS} validation rows, delta = {DELTA:g}", _with_estimates,
-                "scenario | form | draws | model given: {given:.3f} | false: {false:.4f} | at most: {most:.3f} | "
-                "within | false by estimate: {by estimate:.2f}",
-            ),
-        },
-        _targets, half="neutral",
-    ),
-    "guarantee_costs": Task(
-        "What a proof costs: thresholds of logistic regression, proved at 95%, beside those chosen by estimate, on "
-        "tables that nothing was chosen on. As many rows train as prove, 2,000 at most.",
-        {"costs": costs}, _COSTS, _cost_targets, subject="proofs",
-    ),
-    "guarantee_costs_tuned": Task(
-        "The same on the tables that the search for ranks and the order of tests were looked at on.",
-        {"costs": costs}, _COSTS, _cost_targets, subject="proofs", half="tuning",
-    ),
-}  # fmt: skip
+    half = "tuning"

@@ -215,23 +215,31 @@ def summary(content: Content) -> Iterator[Row]:
 
 
 _SECONDS = " | ".join(f"{name}: {{{name}:.4g}}" for name in ("auto", *SOLVERS, "LIBSVM"))
-TASKS = {
-    name: Task(
-        f"{what} of 50 to 200,000 rows, 2 to 1,000 columns, 2 to 20 classes, few and many support vectors, C from 0.01 "
-        'to 1e4: the solver that "auto" takes against every solver, and against LIBSVM. Every fit runs in a process of '
-        "its own, and is ended after a limit. Processor seconds, the least of some repeats.",
-        {"problems": run},
-        {
-            "regret": Table('Regret of "auto", geometric means', summary),
-            "problems": Table(
-                "Problems, processor seconds", "problems",
-                f"number | problem | columns | classes | support | reach: {{reach:.3f}} | chosen | {_SECONDS}",
-            ),
-        },
-        subject="kernels", half=half_read, asked_only=True,
-    )
-    for name, what, half_read in (
-        ("kernel_problems", "Synthetic and real problems", "reporting"),
-        ("kernel_problems_tuned", 'What the thresholds of "auto" are chosen on: problems', "tuning"),
-    )
-}  # fmt: skip
+
+
+class kernel_problems(Task):
+    """Synthetic and real problems of 50 to 200,000 rows, 2 to 1,000 columns, 2 to 20 classes, few and many support
+    vectors, C from 0.01 to 1e4: the solver that "auto" takes against every solver, and against LIBSVM. Every fit runs
+    in a process of its own, and is ended after a limit. Processor seconds, the least of some repeats.
+    """
+
+    subject = "kernels"
+    asked_only = True
+    parts = {"problems": run}
+    tables = {
+        "regret": Table('Regret of "auto", geometric means', summary),
+        "problems": Table(
+            "Problems, processor seconds", "problems",
+            f"number | problem | columns | classes | support | reach: {{reach:.3f}} | chosen | {_SECONDS}",
+        ),
+    }  # fmt: skip
+
+
+class kernel_problems_tuned(kernel_problems):
+    """What the thresholds of "auto" are chosen on: problems of 50 to 200,000 rows, 2 to 1,000 columns, 2 to 20 classes,
+    few and many support vectors, C from 0.01 to 1e4: the solver that "auto" takes against every solver, and against
+    LIBSVM. Every fit runs in a process of its own, and is ended after a limit. Processor seconds, the least of some
+    repeats.
+    """
+
+    half = "tuning"

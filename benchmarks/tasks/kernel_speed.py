@@ -17,108 +17,6 @@ from benchmarks.tasks._kernels import INTELEX, LIBSVM, KernelTask, fit, peer, pe
 from widemargin import KernelSVC, kernel_search
 from widemargin.exceptions import CapabilityError
 
-# --- to LIBSVM's test error -------------------------------------------------------------------------------------------
-
-OURS: dict[str, dict[str, Any]] = {
-    "KernelSVC": {},
-    "KernelSVC, tol=0.1": {"tol": 0.1},
-    "KernelSVC, tol=1": {"tol": 1.0},
-    "KernelSVC, tol=None": {"tol": None},
-    "sbp, tol=None": {"tol": None, "solver": "sbp"},
-}
-PEERS: dict[str, dict[str, Any]] = {LIBSVM: {}, INTELEX: {}, f"{INTELEX}, tol=0.1": {"tol": 0.1}}
-SPLITS = 5
-TUNED = {"a9a": SPLITS, "mnist": SPLITS}
-BLIND = {"letter": 2, "ijcnn1": 2, "drawn: textures": 2}
-"""Data sets and their splits."""
-
-WANTED = {"a9a": {LIBSVM: 15.0, INTELEX: 4.0}, "mnist": {LIBSVM: 40.0, INTELEX: 6.0}}
-NEAR = 0.1
-"""Points."""
-
-
-def split(ctx: Context, name: str, seed: int) -> KernelTask:
-    """A task with its rows drawn anew into training and test rows, as many of each as before."""
-    whole = task(ctx, name)
-    X, y = np.concatenate((whole.X, whole.X_test)), np.concatenate((whole.y, whole.y_test))
-    order, n = np.random.default_rng(seed).permutation(y.shape[0]), whole.y.shape[0]
-    first, rest = np.sort(order[:n]), order[n:]
-    return whole._replace(X=X[first], y=y[first], X_test=X[rest], y_test=y[rest])
-
-
-def to_the_error(ctx: Context, name: str, seed: int, solver: str) -> Row:
-    """A fit in this process: of ours the second one."""
-    of = split(ctx, name, seed)
-    about = {"case": name, "split": seed, "solver": solver}
-    if solver not in OURS:
-        return about | timed(peer(solver, of, cache_size=1000.0, **PEERS[solver]), of)
-    fit(of, **{"tol": 1e-3} | OURS[solver])  # compiles whatever these rows need
-    return about | timed(KernelSVC(C=of.C, gamma=of.gamma, random_state=seed, **OURS[solver]), of)
-
-
-def runs_of(ctx: Context, names: Mapping[str, int]) -> list[Row]:
-    """Every split, in turn over the solvers."""
-    seeds = [(name, seed) for name, splits in names.items() for seed in range(ctx.pick(splits, 2))]
-    return [ctx.fresh(to_the_error, *case, solver) for case in seeds for solver in (*OURS, *peers(ctx, *PEERS))]
-
-
-def by_solver(content: Content) -> list[Row]:
-    """For each task and solver: median seconds, mean error, mean difference to LIBSVM paired by split, with errors."""
-    made: list[Row] = []
-    for case, here in grouped(content["runs"], "case"):
-        runs = pd.DataFrame(here).sort_values("split", kind="stable")
-        errors = 100 * runs.pivot(index="split", columns="solver", values="test_error")
-        medians = runs.groupby("solver")[["wall_s", "processor_s"]].median()
-        for solver, mine in runs.groupby("solver", sort=False):
-            apart = mean_and_error(errors[solver] - errors[LIBSVM])
-            times = (medians.processor_s / medians.processor_s[solver]).to_dict()
-            made.append(medians.loc[solver].to_dict() | {
-                "case": case, "solver": solver, "rows": here[0]["rows"], "error": mean_and_error(errors[solver]),
-                "apart": apart, "near": apart[0] <= NEAR, "support": round(mine.support.mean()),
-                "libsvm": times[LIBSVM], "intelex": times.get(INTELEX),
-            })  # fmt: skip
-    return made
-
-
-def _error_targets(content: Content) -> Iterable[Limit]:
-    rows = by_solver(content)
-    for row in rows:
-        if row["solver"] in ("KernelSVC, tol=None", "sbp, tol=None") and row["rows"] > 1000:
-            yield Limit(
-                f"{row['case']}, {row['solver']}: test error above LIBSVM's", max(row["apart"][0], 0.0), 0.1, "%"
-            )
-    for case, here in grouped(rows, "case"):
-        seconds = {row["solver"]: row["processor_s"] for row in here}
-        targets = WANTED.get(case, {LIBSVM: None, INTELEX: None})
-        yield from ratios(f"{case}, to LIBSVM's error", seconds, "KernelSVC, tol=None", targets)
-        yield from ratios(f"{case}, default tolerance", seconds, "KernelSVC", dict.fromkeys(targets))
-
-
-def _error_sentences(content: Content) -> Iterable[tuple[str, str]]:
-    rows = [row for row in by_solver(content) if row["solver"] == "KernelSVC, tol=None"]
-    if rows and all(row["intelex"] for row in rows):
-        spans = [
-            f"{min(row[key] for row in rows):.1f} to {max(row[key] for row in rows):.1f}"
-            for key in ("libsvm", "intelex")
-        ]
-        near = sum(row["near"] for row in rows)
-        text = (
-            f"with `tol=None` LIBSVM takes {spans[0]} times and scikit-learn-intelex {spans[1]} times as many "
-            f"processor seconds as `KernelSVC`, whose test error is within .1 points of LIBSVM's on {near} of "
-            f"{len(rows)}"
-        )
-        yield "docs/comparison.md", text
-
-
-_ERRORS = {
-    "errors": Table(
-        "Time to LIBSVM's test error, one thread, fresh processes; medians, means and standard errors", by_solver,
-        "data: {case} | solver | wall s: {wall_s:.2f} | processor s: {processor_s:.2f} | test error, %: {error:±.2f} "
-        "| minus LIBSVM's: {apart:±+.2f} | within 0.1: {near} | SVs: {support} | LIBSVM / this: {libsvm:.1f} "
-        "| intelex / this: {intelex:.1f}",
-    ),
-}  # fmt: skip
-
 # --- by threads and devices -------------------------------------------------------------------------------------------
 
 COUNTS = (1, 2, 4, 8, 16)
@@ -195,61 +93,167 @@ def _by_cores(content: Content) -> Iterable[Row]:
         yield {"case": case, "solver": solver, "predict_s": best} | fits
 
 
-def _thread_targets(content: Content) -> Iterable[Limit]:
-    rows = _all_runs(content)
-    for (case, count), here in grouped(rows, "case", "threads"):
-        wanted = {"a9a": 4.0, "mnist": 4.0}.get(case) if count == 1 else 3.0 if count == 2 else 2.0
-        name = f"{case}, {count} thread{'s' * (count > 1)}"
-        yield from ratios(name, {row["solver"]: row["wall_s"] for row in here}, "KernelSVC", {INTELEX: wanted})
-        seconds = {row["solver"]: row["predict_s"] for row in here}
-        yield from ratios(f"{name}, predictions", seconds, "KernelSVC", {INTELEX: 1.0})
-        if case == "covtype" and count == 1:
-            yield from (
-                Limit(f"{row['solver']}: Forest", row["wall_s"], 60.0, "s") for row in here if "," not in row["solver"]
-            )
-    for case, limit in {"a9a": 0.6, "mnist": 0.2, "covtype": 6.0, TEN: 3.0, GRID: 40.0}.items():
+class kernel_threads(Task):
+    """Fits and predictions of `KernelSVC` by number of threads, beside scikit-learn-intelex, and on a GPU: Adult
+    (sigma^2 = 100, C = 100), MNIST's 8 against the rest (sigma^2 = 25, C = 1), to tol = 1e-3, and all rows of Forest to
+    tol = .5; warm, in one process, 10,000 new rows. Our certificate is in double precision and part of the fit; the
+    peer computes in single precision.
+    """
+
+    subject = "kernels"
+    half = "tuning"
+    threads = True
+    asked_only = True
+    peers = (INTELEX,)
+    parts = {
+        "threads": lambda ctx: by_threads(ctx, ("a9a", "mnist"), COUNTS, INTELEX),
+        "device": on_device,
+        "forest": lambda ctx: by_threads(ctx, ("covtype",), (1, cpu_count())),
+    }
+    tables = {
+        "seconds": Table(
+            "Seconds by number of threads and device", _all_runs,
+            "data: {case} | solver | threads | fit s: {wall_s:.2f} | processor s: {processor_s:.1f} "
+            "| predictions s: {predict_s:.3f} | one row ms: {one_row_ms:.1f} | test error: {test_error:.4f} "
+            "| SVs: {support}",
+        ),
+        "cores": Table(
+            "Seconds of a fit by threads, and of predictions of 10,000 rows by the best number of them", _by_cores,
+            "data: {case} | solver | 1 thread: {on_1:.2f} | 2: {on_2:.2f} | 4: {on_4:.2f} | 8: {on_8:.2f} "
+            "| 16: {on_16:.2f} | predictions: {predict_s:.3f}",
+        ),
+    }  # fmt: skip
+
+    def targets(self, content: Content) -> Iterable[Limit]:
+        rows = _all_runs(content)
+        for (case, count), here in grouped(rows, "case", "threads"):
+            wanted = {"a9a": 4.0, "mnist": 4.0}.get(case) if count == 1 else 3.0 if count == 2 else 2.0
+            name = f"{case}, {count} thread{'s' * (count > 1)}"
+            yield from ratios(name, {row["solver"]: row["wall_s"] for row in here}, "KernelSVC", {INTELEX: wanted})
+            seconds = {row["solver"]: row["predict_s"] for row in here}
+            yield from ratios(f"{name}, predictions", seconds, "KernelSVC", {INTELEX: 1.0})
+            if case == "covtype" and count == 1:
+                ours = (row for row in here if "," not in row["solver"])
+                yield from (Limit(f"{row['solver']}: Forest", row["wall_s"], 60.0, "s") for row in ours)
+        for case, limit in {"a9a": 0.6, "mnist": 0.2, "covtype": 6.0, TEN: 3.0, GRID: 40.0}.items():
+            for row in rows:
+                if row["case"] == case and row["solver"] == f"KernelSVC, {ON_DEVICE}":
+                    yield Limit(f"{case} on a GPU", row["wall_s"], limit, "s")
+
+
+# --- to LIBSVM's test error -------------------------------------------------------------------------------------------
+
+OURS: dict[str, dict[str, Any]] = {
+    "KernelSVC": {},
+    "KernelSVC, tol=0.1": {"tol": 0.1},
+    "KernelSVC, tol=1": {"tol": 1.0},
+    "KernelSVC, tol=None": {"tol": None},
+    "sbp, tol=None": {"tol": None, "solver": "sbp"},
+}
+PEERS: dict[str, dict[str, Any]] = {LIBSVM: {}, INTELEX: {}, f"{INTELEX}, tol=0.1": {"tol": 0.1}}
+SPLITS = 5
+TUNED = {"a9a": SPLITS, "mnist": SPLITS}
+BLIND = {"letter": 2, "ijcnn1": 2, "drawn: textures": 2}
+"""Data sets and their splits."""
+
+WANTED = {"a9a": {LIBSVM: 15.0, INTELEX: 4.0}, "mnist": {LIBSVM: 40.0, INTELEX: 6.0}}
+NEAR = 0.1
+"""Points."""
+
+
+def split(ctx: Context, name: str, seed: int) -> KernelTask:
+    """A task with its rows drawn anew into training and test rows, as many of each as before."""
+    whole = task(ctx, name)
+    X, y = np.concatenate((whole.X, whole.X_test)), np.concatenate((whole.y, whole.y_test))
+    order, n = np.random.default_rng(seed).permutation(y.shape[0]), whole.y.shape[0]
+    first, rest = np.sort(order[:n]), order[n:]
+    return whole._replace(X=X[first], y=y[first], X_test=X[rest], y_test=y[rest])
+
+
+def to_the_error(ctx: Context, name: str, seed: int, solver: str) -> Row:
+    """A fit in this process: of ours the second one."""
+    of = split(ctx, name, seed)
+    about = {"case": name, "split": seed, "solver": solver}
+    if solver not in OURS:
+        return about | timed(peer(solver, of, cache_size=1000.0, **PEERS[solver]), of)
+    fit(of, **{"tol": 1e-3} | OURS[solver])  # compiles whatever these rows need
+    return about | timed(KernelSVC(C=of.C, gamma=of.gamma, random_state=seed, **OURS[solver]), of)
+
+
+def runs_of(ctx: Context, names: Mapping[str, int]) -> list[Row]:
+    """Every split, in turn over the solvers."""
+    seeds = [(name, seed) for name, splits in names.items() for seed in range(ctx.pick(splits, 2))]
+    return [ctx.fresh(to_the_error, *case, solver) for case in seeds for solver in (*OURS, *peers(ctx, *PEERS))]
+
+
+def by_solver(content: Content) -> list[Row]:
+    """For each task and solver: median seconds, mean error, mean difference to LIBSVM paired by split, with errors."""
+    made: list[Row] = []
+    for case, here in grouped(content["runs"], "case"):
+        runs = pd.DataFrame(here).sort_values("split", kind="stable")
+        errors = 100 * runs.pivot(index="split", columns="solver", values="test_error")
+        medians = runs.groupby("solver")[["wall_s", "processor_s"]].median()
+        for solver, mine in runs.groupby("solver", sort=False):
+            apart = mean_and_error(errors[solver] - errors[LIBSVM])
+            times = (medians.processor_s / medians.processor_s[solver]).to_dict()
+            made.append(medians.loc[solver].to_dict() | {
+                "case": case, "solver": solver, "rows": here[0]["rows"], "error": mean_and_error(errors[solver]),
+                "apart": apart, "near": apart[0] <= NEAR, "support": round(mine.support.mean()),
+                "libsvm": times[LIBSVM], "intelex": times.get(INTELEX),
+            })  # fmt: skip
+    return made
+
+
+class kernel_svc_accuracy(Task):
+    """Time to LIBSVM's test error on Adult and MNIST: training and test rows drawn anew for five splits, differences in
+    test error paired by split. `KernelSVC` at several tolerances and by the hold-out rule, the batch perceptron, both
+    peers.
+    """
+
+    subject = "kernels"
+    half = "tuning"
+    peers = (INTELEX,)
+    parts = {"runs": partial(runs_of, names=TUNED)}
+    tables = {
+        "errors": Table(
+            "Time to LIBSVM's test error, one thread, fresh processes; medians, means and standard errors", by_solver,
+            "data: {case} | solver | wall s: {wall_s:.2f} | processor s: {processor_s:.2f} "
+            "| test error, %: {error:±.2f} | minus LIBSVM's: {apart:±+.2f} | within 0.1: {near} | SVs: {support} "
+            "| LIBSVM / this: {libsvm:.1f} | intelex / this: {intelex:.1f}",
+        ),
+    }  # fmt: skip
+
+    def targets(self, content: Content) -> Iterable[Limit]:
+        rows = by_solver(content)
         for row in rows:
-            if row["case"] == case and row["solver"] == f"KernelSVC, {ON_DEVICE}":
-                yield Limit(f"{case} on a GPU", row["wall_s"], limit, "s")
+            if row["solver"] in ("KernelSVC, tol=None", "sbp, tol=None") and row["rows"] > 1000:
+                what = f"{row['case']}, {row['solver']}: test error above LIBSVM's"
+                yield Limit(what, max(row["apart"][0], 0.0), 0.1, "%")
+        for case, here in grouped(rows, "case"):
+            seconds = {row["solver"]: row["processor_s"] for row in here}
+            targets = WANTED.get(case, {LIBSVM: None, INTELEX: None})
+            yield from ratios(f"{case}, to LIBSVM's error", seconds, "KernelSVC, tol=None", targets)
+            yield from ratios(f"{case}, default tolerance", seconds, "KernelSVC", dict.fromkeys(targets))
 
 
-TASKS = {
-    "kernel_threads": Task(
-        "Fits and predictions of `KernelSVC` by number of threads, beside scikit-learn-intelex, and on a GPU: Adult "
-        "(sigma^2 = 100, C = 100), MNIST's 8 against the rest (sigma^2 = 25, C = 1), to tol = 1e-3, and all rows of "
-        "Forest to tol = .5; warm, in one process, 10,000 new rows. Our certificate is in double precision and part "
-        "of the fit; the peer computes in single precision.",
-        {
-            "threads": lambda ctx: by_threads(ctx, ("a9a", "mnist"), COUNTS, INTELEX),
-            "device": on_device,
-            "forest": lambda ctx: by_threads(ctx, ("covtype",), (1, cpu_count())),
-        },
-        {
-            "seconds": Table(
-                "Seconds by number of threads and device", _all_runs,
-                "data: {case} | solver | threads | fit s: {wall_s:.2f} | processor s: {processor_s:.1f} "
-                "| predictions s: {predict_s:.3f} | one row ms: {one_row_ms:.1f} | test error: {test_error:.4f} "
-                "| SVs: {support}",
-            ),
-            "cores": Table(
-                "Seconds of a fit by threads, and of predictions of 10,000 rows by the best number of them", _by_cores,
-                "data: {case} | solver | 1 thread: {on_1:.2f} | 2: {on_2:.2f} | 4: {on_4:.2f} | 8: {on_8:.2f} "
-                "| 16: {on_16:.2f} | predictions: {predict_s:.3f}",
-            ),
-        },
-        _thread_targets, subject="kernels", half="tuning", threads=True, asked_only=True, peers=(INTELEX,),
-    ),
-    "kernel_svc_accuracy": Task(
-        "Time to LIBSVM's test error on Adult and MNIST: training and test rows drawn anew for five splits, "
-        "differences in test error paired by split. `KernelSVC` at several tolerances and by the hold-out rule, the "
-        "batch perceptron, both peers.",
-        {"runs": partial(runs_of, names=TUNED)}, _ERRORS, _error_targets, subject="kernels", half="tuning",
-        peers=(INTELEX,),
-    ),
-    "kernel_svc_blind": Task(
-        "The same on data that nothing was chosen on: letters A to M against N to Z, ijcnn1 and drawn textures; "
-        "C and width by a search on 1,500 rows.",
-        {"runs": partial(runs_of, names=BLIND)}, _ERRORS, _error_targets, _error_sentences, subject="kernels",
-        peers=(INTELEX,),
-    ),
-}  # fmt: skip
+class kernel_svc_blind(kernel_svc_accuracy):
+    """The same on data that nothing was chosen on: letters A to M against N to Z, ijcnn1 and drawn textures; C and
+    width by a search on 1,500 rows.
+    """
+
+    half = "reporting"
+    parts = {"runs": partial(runs_of, names=BLIND)}
+
+    def sentences(self, content: Content) -> Iterable[str]:
+        rows = [row for row in by_solver(content) if row["solver"] == "KernelSVC, tol=None"]
+        if rows and all(row["intelex"] for row in rows):
+            spans = [
+                f"{min(row[key] for row in rows):.1f} to {max(row[key] for row in rows):.1f}"
+                for key in ("libsvm", "intelex")
+            ]
+            near = sum(row["near"] for row in rows)
+            yield (
+                f"with `tol=None` LIBSVM takes {spans[0]} times and scikit-learn-intelex {spans[1]} times as many "
+                f"processor seconds as `KernelSVC`, whose test error is within .1 points of LIBSVM's on {near} of "
+                f"{len(rows)}"
+            )

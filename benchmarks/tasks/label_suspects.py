@@ -82,25 +82,24 @@ def _compared(content: Content) -> Iterable[Row]:
         yield row
 
 
-def _targets(content: Content) -> Iterable[Limit]:
-    for row in _compared(content):
-        if "best" in row:
-            yield Limit(f"{row['data']}, average precision beside cleanlab's", row[OURS][0], row["best"], at_least=True)
+class label_suspects(Task):
+    """Average precision of planted wrong labels (a tenth of 3,000 rows, five seeds), `label_suspects` beside cleanlab's
+    three rankings over the probabilities of the same folds. The data sets have wrong labels of their own: no ranking
+    reaches 1.
+    """
 
+    subject = "suspects"
+    peers = ("cleanlab",)
+    parts = {"rankings": rankings}
+    tables = {
+        "few": Table(
+            "Average precision beside the best of cleanlab's rankings", _compared,
+            "data | `label_suspects`: {label_suspects:±.3f} | best of cleanlab: {best:.3f} | minus it: {gain:±+.3f}",
+        ),
+    }  # fmt: skip
 
-TASKS = {
-    "label_suspects": Task(
-        "Average precision of planted wrong labels (a tenth of 3,000 rows, five seeds), `label_suspects` beside "
-        "cleanlab's three rankings over the probabilities of the same folds. The data sets have wrong labels of their "
-        "own: no ranking reaches 1.",
-        {"rankings": rankings},
-        {
-            "few": Table(
-                "Average precision beside the best of cleanlab's rankings", _compared,
-                "data | `label_suspects`: {label_suspects:±.3f} | best of cleanlab: {best:.3f} "
-                "| minus it: {gain:±+.3f}",
-            ),
-        },
-        _targets, subject="suspects", peers=("cleanlab",),
-    ),
-}  # fmt: skip
+    def targets(self, content: Content) -> Iterable[Limit]:
+        for row in _compared(content):
+            if "best" in row:
+                what = f"{row['data']}, average precision beside cleanlab's"
+                yield Limit(what, row[OURS][0], row["best"], at_least=True)

@@ -22,6 +22,8 @@ from widemargin_papers import baselines
 LOGISTIC = "LogisticRegression"
 TRAIN_ROWS, TEST_ROWS = 4000, 20_000
 SEEDS = 5
+FEW = (LOGISTIC, "logistic, rows clipped", "MarginPursuit", "LDM", "CatoniRisk", "MedianOfMeans")
+"""Methods of the short table."""
 SHARES = (0.1, 0.2)
 ROBUST_CASES = {"clean 0": ("clean", 0.0)} | {
     f"{kind} {share:g}": (kind, share) for kind in ("labels", "tails", "times 3", "times 20") for share in SHARES
@@ -133,35 +135,46 @@ def _error_rows(content: Content) -> Iterable[Row]:
             }
 
 
-_ROBUSTNESS = {
-    "few": Table(
-        "Test errors: clean rows, a fifth of the labels wrong, a fifth of the rows tripled and mislabelled",
-        lambda content: [
-            row for row in _error_rows(content) if row["method"] in
-            (LOGISTIC, "logistic, rows clipped", "MarginPursuit", "LDM", "CatoniRisk", "MedianOfMeans")
-        ],
-        "data | method | clean, %: {clean 0:±.1f} | wrong labels, %: {labels 0.2:±.1f} "
-        "| tripled, wrong label, %: {times 3 0.2:±.1f}",
-    ),
-    "errors": Table(
-        "Test error in %", _error_rows,
-        "data | method | " + " | ".join(f"{case}: {{{case}:±.1f}}" for case in ROBUST_CASES),
-    ),
-}  # fmt: skip
+class margin_robustness(Task):
+    """Thirteen linear classifiers on 4,000 training rows of which 10% or 20% are spoiled, clean test rows, C = 1:
+    ijcnn1, letters A to M against N to Z, and mushrooms, columns standardised; five draws.
+    """
+
+    subject = "margins"
+    parts = {"test_error": robustness}
+    tables = {
+        "few": Table(
+            "Test errors: clean rows, a fifth of the labels wrong, a fifth of the rows tripled and mislabelled",
+            lambda content: [row for row in _error_rows(content) if row["method"] in FEW],
+            "data | method | clean, %: {clean 0:±.1f} | wrong labels, %: {labels 0.2:±.1f} "
+            "| tripled, wrong label, %: {times 3 0.2:±.1f}",
+        ),
+        "errors": Table(
+            "Test error in %", _error_rows,
+            "data | method | " + " | ".join(f"{case}: {{{case}:±.1f}}" for case in ROBUST_CASES),
+        ),
+    }  # fmt: skip
+
+    def sentences(self, content: Content) -> Iterable[str]:
+        """Points above its own clean error where rows are tripled and mislabelled, the largest of all data sets."""
+        every = content["test_error"].values()
+        plain, clipped, catoni = (
+            max(100 * paired(cases["times 3 0.2"][method], cases["clean 0"][method])[0] for cases in every)
+            for method in (LOGISTIC, "logistic, rows clipped", "CatoniRisk")
+        )
+        yield (
+            f"logistic regression loses up to {plain:.1f} points, logistic regression on rows of clipped norm up to "
+            f"{clipped:.1f}, and `baselines.CatoniRiskClassifier` up to {catoni:.1f}"
+        )
 
 
-def _robust_sentences(content: Content) -> Iterable[tuple[str, str]]:
-    """Points above its own clean error where rows are tripled and mislabelled, the largest of all data sets."""
-    every = content["test_error"].values()
-    plain, clipped, catoni = (
-        max(100 * paired(cases["times 3 0.2"][method], cases["clean 0"][method])[0] for cases in every)
-        for method in (LOGISTIC, "logistic, rows clipped", "CatoniRisk")
-    )
-    text = (
-        f"logistic regression loses up to {plain:.1f} points, logistic regression on rows of clipped norm up to "
-        f"{clipped:.1f}, and `baselines.CatoniRiskClassifier` up to {catoni:.1f}"
-    )
-    yield "docs/comparison.md", text
+class margin_robustness_tuned(margin_robustness):
+    """The same on a9a and on covtype's ten numeric columns (class 1 against the rest), which defaults were looked at
+    on.
+    """
+
+    half = "tuning"
+    sentences = Task.sentences
 
 
 # --- which risk when --------------------------------------------------------------------------------------------------
@@ -218,81 +231,71 @@ def _auto(content: Content) -> Iterable[Row]:
         yield {"task": task, "peer": statistics.mean(clean[peer]), "lost": lost, "near": lost[0] <= 0.2} | changes
 
 
-def _choice_targets(content: Content) -> Iterable[Limit]:
-    rows = list(_auto(content))
-    spoilt = [row[case][0] for row in rows for case in _SPOILT]
-    worst = max(row["lost"][0] for row in rows)
-    yield Limit("risk auto on clean rows above the best peer, worst task", worst, 0.2, "points")
-    yield Limit("risk auto on spoilt rows above clean ones, mean", statistics.fmean(spoilt), 1.0, "points")
-    share = 100.0 * statistics.fmean(each <= 1.0 for each in spoilt)
-    yield Limit("risk auto, cases within a point of clean rows", share, 100.0, "%", at_least=True)
+class risk_choice(Task):
+    """Which risk when: test errors of every risk at its default level, LogisticRegression and LinearSVC on data sets
+    and drawn families that nothing was chosen on. A share of the training rows has the other label, or that and
+    features times 3.
+    """
+
+    subject = "risks"
+    document = "docs/which-risk.md"
+    parts = {"test_error": risk_errors}
+    tables = {
+        "overview": Table(
+            "Points above LogisticRegression on clean rows, means over all tasks", _overview,
+            "method | clean: {clean:±+.2f} | " + " | ".join(f"{case}: {{{case}:±+.2f}}" for case in _SPOILT),
+        ),
+        "auto": Table(
+            'risk="auto": test error in %, differences in points', _auto,
+            "task | best peer, clean: {peer:.1f} | auto - best peer, clean: {lost:±+.2f} | "
+            + " | ".join(f"{case} - clean: {{{case}:±+.2f}}" for case in tuple(RISK_CASES)[1:])
+            + " | clean <= 0.2: {near}",
+        ),
+    }  # fmt: skip
+
+    def targets(self, content: Content) -> Iterable[Limit]:
+        rows = list(_auto(content))
+        spoilt = [row[case][0] for row in rows for case in _SPOILT]
+        worst = max(row["lost"][0] for row in rows)
+        yield Limit("risk auto on clean rows above the best peer, worst task", worst, 0.2, "points")
+        yield Limit("risk auto on spoilt rows above clean ones, mean", statistics.fmean(spoilt), 1.0, "points")
+        share = 100.0 * statistics.fmean(each <= 1.0 for each in spoilt)
+        yield Limit("risk auto, cases within a point of clean rows", share, 100.0, "%", at_least=True)
+
+    def sentences(self, content: Content) -> Iterable[str]:
+        rows, errors = list(_auto(content)), content["test_error"]
+        beyond = [(row, case) for row in rows for case in _SPOILT if row[case][0] > 1.0]
+        # Of those the ones where the best of all other methods, chosen with the test rows in hand, does not end there.
+        others = [
+            row[case] for row, case in beyond
+            if min(
+                paired(mine, errors[row["task"]]["clean"]["auto"])[0]
+                for name, mine in errors[row["task"]][case].items() if name != "auto"
+            ) <= 1.0
+        ]  # fmt: skip
+        sure = sum(mean - 2.0 * error > 1.0 for mean, error in others)
+        all_cases = len(rows) * len(_SPOILT)
+        pairs = [(row[f"labels, {share:.0%}"][0], row[f"fewer, {share:.0%}"][0]) for row in rows for share in SHARES]
+        worth = [fewer > 1.0 for wrong, fewer in pairs if wrong > 1.0]
+        yield (
+            f'on {sum(row["near"] for row in rows)} of {len(rows)} tasks "auto" is at most .2 points behind the better '
+            f"of the two on clean rows, and in {all_cases - len(beyond)} of {all_cases} spoilt cases at most a point "
+            "above its own error on clean ones"
+        )
+        yield (
+            f"in {len(beyond) - len(others)} of the {len(beyond)} cases that end more than a point above, so does the "
+            "best of all other risks and of the likelihood that is told how many labels are wrong, at nine values of "
+            "C, chosen on the test rows"
+        )
+        yield f"of the other {len(others)}, {sure or 'none'} is more than two standard errors above a point"
+        yield (
+            f"in {sum(worth)} of the {len(worth)} cases of wrong labels that end more than a point above, so do clean "
+            "rows of the same worth"
+        )
 
 
-def _choice_sentences(content: Content) -> Iterable[tuple[str, str]]:
-    rows, errors = list(_auto(content)), content["test_error"]
-    beyond = [(row, case) for row in rows for case in _SPOILT if row[case][0] > 1.0]
-    # Of those the ones where the best of all other methods, chosen with the test rows in hand, does not end there.
-    others = [
-        row[case] for row, case in beyond
-        if min(
-            paired(mine, errors[row["task"]]["clean"]["auto"])[0]
-            for name, mine in errors[row["task"]][case].items() if name != "auto"
-        ) <= 1.0
-    ]  # fmt: skip
-    sure = sum(mean - 2.0 * error > 1.0 for mean, error in others)
-    texts, all_cases = list[str](), len(rows) * len(_SPOILT)
-    texts.append(
-        f'on {sum(row["near"] for row in rows)} of {len(rows)} tasks "auto" is at most .2 points behind the better of '
-        f"the two on clean rows, and in {all_cases - len(beyond)} of {all_cases} spoilt cases at most a point above "
-        "its own error on clean ones"
-    )
-    texts.append(
-        f"in {len(beyond) - len(others)} of the {len(beyond)} cases that end more than a point above, so does the best "
-        "of all other risks and of the likelihood that is told how many labels are wrong, at nine values of C, chosen "
-        "on the test rows"
-    )
-    texts.append(f"of the other {len(others)}, {sure or 'none'} is more than two standard errors above a point")
-    pairs = [(row[f"labels, {share:.0%}"], row[f"fewer, {share:.0%}"]) for row in rows for share in SHARES]
-    missed = [fewer[0] for wrong, fewer in pairs if wrong[0] > 1.0]
-    texts.append(
-        f"in {sum(fewer > 1.0 for fewer in missed)} of the {len(missed)} cases of wrong labels that end more than a "
-        "point above, so do clean rows of the same worth"
-    )
-    return [("docs/which-risk.md", text) for text in texts]
+class risk_choice_tuning(risk_choice):
+    """The same on the data that the candidates and the rule of `risk="auto"` were chosen on."""
 
-
-_CHOICE = {
-    "overview": Table(
-        "Points above LogisticRegression on clean rows, means over all tasks", _overview,
-        "method | clean: {clean:±+.2f} | " + " | ".join(f"{case}: {{{case}:±+.2f}}" for case in _SPOILT),
-    ),
-    "auto": Table(
-        'risk="auto": test error in %, differences in points', _auto,
-        "task | best peer, clean: {peer:.1f} | auto - best peer, clean: {lost:±+.2f} | "
-        + " | ".join(f"{case} - clean: {{{case}:±+.2f}}" for case in tuple(RISK_CASES)[1:])
-        + " | clean <= 0.2: {near}",
-    ),
-}  # fmt: skip
-
-TASKS = {
-    "margin_robustness": Task(
-        "Thirteen linear classifiers on 4,000 training rows of which 10% or 20% are spoiled, clean test rows, C = 1: "
-        "ijcnn1, letters A to M against N to Z, and mushrooms, columns standardised; five draws.",
-        {"test_error": robustness}, _ROBUSTNESS, sentences=_robust_sentences, subject="margins",
-    ),
-    "margin_robustness_tuned": Task(
-        "The same on a9a and on covtype's ten numeric columns (class 1 against the rest), which defaults were looked "
-        "at on.",
-        {"test_error": robustness}, _ROBUSTNESS, subject="margins", half="tuning",
-    ),
-    "risk_choice": Task(
-        "Which risk when: test errors of every risk at its default level, LogisticRegression and LinearSVC on data "
-        "sets and drawn families that nothing was chosen on. A share of the training rows has the other label, or that "
-        "and features times 3.",
-        {"test_error": risk_errors}, _CHOICE, _choice_targets, _choice_sentences, subject="risks",
-    ),
-    "risk_choice_tuning": Task(
-        "The same on the data that the candidates and the rule of `risk=\"auto\"` were chosen on.",
-        {"test_error": risk_errors}, _CHOICE, _choice_targets, subject="risks", half="tuning",
-    ),
-}  # fmt: skip
+    half = "tuning"
+    sentences = Task.sentences

@@ -1,21 +1,32 @@
 """Result pages and the summary are those of the result files, of all machines, and say what is missed."""
 
 import json
+from typing import ClassVar
 
 import pytest
 from benchmarks import recorded, summary
 from benchmarks.machine import RESULTS
-from benchmarks.task import Limit, Table, Task, all_tasks, ratio, ratios
+from benchmarks.task import Limit, Table, Task, all_tasks, made, ratios
 
 TASKS = all_tasks()
 ABOUT = {"processor": "P", "cores": 2, "threads": 1, "load_average_at_start": 0.5}
-SPEED = Task(
-    "How fast?", {"times": lambda ctx: {}}, {"all": Table("All", lambda content: [content["times"]])},
-    lambda content: [
-        *ratios("gradient", content["times"], "ours", {"LogisticRegression": 1.0, "SGD": 2.0}),
-        Limit("seconds", content["times"]["ours"], 3.0, "s"),
-    ],
-)  # fmt: skip
+
+
+class Speed(Task):
+    """How fast?"""
+
+    tables: ClassVar = {"all": Table("All", lambda content: [content["times"]])}
+
+    def targets(self, content):
+        yield from ratios("gradient", content["times"], "ours", {"LogisticRegression": 1.0, "SGD": 2.0})
+        yield Limit("seconds", content["times"]["ours"], 3.0, "s")
+
+
+class Tuned(Speed):
+    half = "tuning"
+
+
+SPEED = Speed()
 
 
 @pytest.fixture
@@ -44,9 +55,7 @@ def test_two_machines_stand_beside_each_other(two_machines):
 
 
 def test_tuning_data_stand_apart(two_machines):
-    from dataclasses import replace
-
-    text = summary.text(two_machines, {"speed": replace(SPEED, half="tuning")})
+    text = summary.text(two_machines, {"speed": Tuned()})
     assert text.index("no evidence for other data") < text.index("gradient")
 
 
@@ -59,14 +68,14 @@ def test_a_quick_summary_judges_nothing(two_machines):
 def test_a_part_that_was_not_measured_leaves_the_others(tmp_path):
     recorded.keep(tmp_path, "p", "speed", {"machine": ABOUT})
     content = recorded.newest("speed", tmp_path)
-    assert SPEED.judged(content) == [] and SPEED.tables["all"].markdown(content) == ""
-    broken = Task("", {}, targets=lambda content: [content["machine"]["nonsense"]])
+    assert made(SPEED.targets, content) == [] and SPEED.tables["all"].markdown(content) == ""
     with pytest.raises(KeyError, match="nonsense"):
-        broken.judged(content)
+        made(lambda content: [content["machine"]["nonsense"]], content)
 
 
 def test_targets_of_times_and_limits():
-    ours, none = ratio("a", "ours", "peer", 1.5, 1.0).to_row(), ratio("a", "ours", "peer", 1.5).to_row()
+    seconds = {"ours": 2.0, "peer": 3.0, "other": 3.0}
+    ours, none = (item.to_row() for item in ratios("a", seconds, "ours", {"peer": 1.0, "other": None, "gone": 1.0}))
     assert ours["reached"] is True and none["reached"] is None
     at_most, at_least = Limit("a", 3.0, 2.0, "s"), Limit("b", 3.0, 2.0, "%", at_least=True)
     assert (at_most.to_row()["reached"], at_least.to_row()["reached"]) == (False, True)

@@ -61,8 +61,10 @@ def test_halves_share_nothing_and_every_member_can_be_read():
 
 
 def test_a_task_cannot_read_the_other_half():
-    tuned = Context(Task("", {}, subject="kernels", half="tuning"), quick=True)
-    blind = Context(Task("", {}, subject="kernels"), quick=True)
+    tuned, blind = (
+        Context(type("some", (Task,), {"subject": "kernels", "half": half})(), quick=True)
+        for half in ("tuning", "reporting")
+    )
     tuned.load("a9a")
     blind.load("letter")
     with pytest.raises(BlindDataError, match="'letter' is of the reporting half of 'kernels', and this"):
@@ -85,7 +87,7 @@ def test_tasks_say_which_half_they_read():
 def test_clock_runs_the_cases_in_turn():
     order = []
     cases = {name: lambda name=name: order.append(name) or name for name in "ab"}
-    timings = Context(Task("", {}), given_repeats=2).clock(cases)
+    timings = Context(Task(), given_repeats=2).clock(cases)
     assert order == ["a", "b"] * 3  # a warm-up and two repeats
     assert len(timings["a"].wall) == 2
     assert timings["b"].result == "b"
@@ -93,11 +95,11 @@ def test_clock_runs_the_cases_in_turn():
 
 
 def test_a_fit_tells_its_size_and_memory():
-    row = scaling.whole_fit(Context(scaling.TASKS["scaling_blind"], given_repeats=1), *scaling.FEW[1])
+    row = scaling.whole_fit(Context(scaling.scaling_blind(), given_repeats=1), *scaling.FEW[1])
     assert row["n"] == 500 and row["peak_gb"] > 0
 
 
-TOY = """
+TOY = '''
 import os
 from benchmarks.task import Task
 
@@ -107,8 +109,10 @@ def answers(ctx, word):
 def fails(ctx, word):
     raise ValueError(f"it broke at {word}")
 
-TASKS = {"toy": Task("It answers or fails.", {"rows": answers, "more": fails})}
-"""
+class toy(Task):
+    """It answers or fails."""
+    parts = {"rows": answers, "more": fails}
+'''
 
 
 def test_a_function_answers_from_a_process_of_its_own_or_says_why_it_fails(tmp_path, monkeypatch):
@@ -117,7 +121,7 @@ def test_a_function_answers_from_a_process_of_its_own_or_says_why_it_fails(tmp_p
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     toy = importlib.import_module("toy_task")
-    ctx = Context(toy.TASKS["toy"], given_repeats=3)
+    ctx = Context(toy.toy(), given_repeats=3)
     process, *told = ctx.fresh(toy.answers, "sense")
     assert process != os.getpid() and told == ["sense", 3]
     with pytest.raises(ValueError, match="it broke at nonsense"):
@@ -193,7 +197,7 @@ def test_differences_of_errors_are_paired_by_split():
 
 
 def test_splits_keep_every_row_once():
-    ctx = Context(kernel_speed.TASKS["kernel_svc_accuracy"], quick=True)
+    ctx = Context(kernel_speed.kernel_svc_accuracy(), quick=True)
     first, second = (kernel_speed.split(ctx, "a9a", seed) for seed in (0, 1))
     rows = [np.unique(np.concatenate((task.X, task.X_test)), axis=0) for task in (first, second)]
     np.testing.assert_array_equal(*rows)
