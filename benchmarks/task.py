@@ -20,7 +20,7 @@ from unittest.mock import patch
 
 from threadpoolctl import threadpool_limits
 
-from benchmarks.data.halves import Half, check
+from benchmarks.data.halves import HALVES, Half, check
 from benchmarks.machine import ROOT
 
 T = TypeVar("T")
@@ -257,8 +257,14 @@ class Context:
     def load(self, name: str) -> Any:
         """A data set or a drawn family, if it is of this task's half; in a quick run rows that stand in for it."""
         check(name, self.task.subject, self.task.half)
-        sources = importlib.import_module("benchmarks.data.sources").SOURCES
-        return sources[name](None if self.quick else self.folder)
+        from benchmarks.data.sources import SOURCES  # with much that a process without data need not wait for
+
+        return SOURCES[name](None if self.quick else self.folder)
+
+    def every(self, quick: slice) -> Iterator[tuple[str, Any]]:
+        """The data sets of this task's half, by name; in a quick run some of them."""
+        for name in HALVES[self.task.subject][self.task.half][self.pick(slice(None), quick)]:
+            yield name, self.load(name)
 
     def peer(self, module: str) -> Any:
         """A module of a peer; None, with a message, where it is not installed."""
@@ -269,7 +275,7 @@ class Context:
             return None
 
     def clock(
-        self, cases: Mapping[Any, Callable[[], Any]], repeats: int | None = None, *, warm_up: bool | None = None,
+        self, cases: Mapping[Any, Callable[[], Any]], *, warm_up: bool | None = None,
         used: Callable[[], float] = time.process_time,
     ) -> dict[Any, Timing]:  # fmt: skip
         """Run every case in turn, again and again, so that a slow minute of the machine hits all of them."""
@@ -278,7 +284,7 @@ class Context:
             if not self.quick if warm_up is None else warm_up:
                 for run in cases.values():
                     run()
-            for _ in range(repeats or self.repeats):
+            for _ in range(self.repeats):
                 for name, run in cases.items():
                     timings[name].add(run, used)
         return timings

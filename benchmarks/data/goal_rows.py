@@ -8,6 +8,8 @@ import pyarrow as pa
 import scipy.sparse as sp
 
 from widemargin import RateConstrainedClassifier
+from widemargin.distributed import labelled_rows
+from widemargin.distributed.recipes import ArrayRows
 from widemargin.goals import Goal
 from widemargin_papers.data import Adult
 
@@ -21,6 +23,10 @@ class GoalRows(NamedTuple):
     y: npt.NDArray[np.float64]
     populations: pa.Table
     goal: Goal | str
+
+    def blocks(self, block_rows: int) -> list[ArrayRows]:
+        """The rows in blocks of so many."""
+        return labelled_rows(self.X, self.y, populations=self.populations, block_rows=block_rows)
 
     def fit(self) -> RateConstrainedClassifier:
         """A whole fit with the defaults; a goal that is not met shows in the tables."""

@@ -82,7 +82,7 @@ class People(NamedTuple):
     y: npt.NDArray[np.int64]
     first: npt.NDArray[np.bool_]
 
-    def take(self, rows: npt.NDArray[np.intp]) -> "People":
+    def take(self, rows: npt.NDArray[np.intp] | slice) -> "People":
         """Some rows."""
         return People(*(column[rows] for column in self))
 

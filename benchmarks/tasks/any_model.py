@@ -82,11 +82,10 @@ class Case(NamedTuple):
         return f"minimize error_rate()\nsubject to {rule}"
 
 
-def people(name: str, table: pa.Table, quick: bool) -> People:
+def people(name: str, table: pa.Table) -> People:
     """Two groups of a table; words are numbered, and the column of the groups is no feature."""
     frame = table.to_pandas()
-    target, group = OUTCOMES[name], GROUPS[name]
-    left_out = [target, "split", "deployed", "old_model", "fnlwgt"]
+    group, left_out = GROUPS[name], [OUTCOMES[name], "split", "deployed", "old_model", "fnlwgt"]
     if name in OLDER:
         first = frame[group] <= OLDER[name]
     else:
@@ -97,9 +96,7 @@ def people(name: str, table: pa.Table, quick: bool) -> People:
     features = frame.drop(columns=left_out, errors="ignore")
     words = features.select_dtypes(exclude="number").astype(str)
     X = np.column_stack([features.select_dtypes("number").to_numpy(np.float64), OrdinalEncoder().fit_transform(words)])
-    y = np.unique(frame[target], return_inverse=True)[1].astype(np.int64)
-    rows = People(X, y, first.to_numpy())
-    return rows.take(np.arange(min(len(y), 400))) if quick else rows
+    return People(X, np.unique(frame[OUTCOMES[name]], return_inverse=True)[1].astype(np.int64), first.to_numpy())
 
 
 def booster() -> Any:
@@ -168,21 +165,17 @@ def _error_parity(of: Case) -> Any:
     return np.mean([chosen.predict(of.test.X, group=of.test.code) for _ in range(DRAWS)], axis=0)
 
 
-def _oxonfair(of: Case, groups: str = "seen") -> Any:
-    """With groups that are "seen" or "guessed" at prediction; a recall floor knows none."""
+def _oxonfair(of: Case, guessed: bool = False) -> Any:
+    """With groups that are seen or guessed at prediction; a recall floor knows none."""
     from oxonfair import FairPredictor, group_metrics
 
     (scorer, held), floor = _held_out(of), of.kind == RECALL_FLOOR
     given = [{"data": rows.X, "target": rows.y} | ({} if floor else {"groups": rows.code}) for rows in (held, of.test)]
     known: dict[str, Any] = {"groups": None} if floor else {}
-    if groups == "guessed":
+    if guessed:
         known = {"inferred_groups": booster().fit(of.train.X, of.train.code)}
-    chosen = FairPredictor(scorer, given[0], **known)
-    chosen.fit(
-        group_metrics.accuracy,
-        getattr(group_metrics, NAMES[of.kind]["oxonfair"]),
-        1.0 - of.level if floor else of.level,
-    )
+    chosen, rate = FairPredictor(scorer, given[0], **known), getattr(group_metrics, NAMES[of.kind]["oxonfair"])
+    chosen.fit(group_metrics.accuracy, rate, 1.0 - of.level if floor else of.level)
     return np.ravel(chosen.predict(given[1]))
 
 
@@ -208,52 +201,53 @@ def _tuned_threshold(of: Case) -> Any:
     return chosen.fit(of.train.X, of.train.y).predict(of.test.X)
 
 
-REDUCTION, ONE_RUN = (partial(_ours, make=partial(GoalReduction, one_run=one_run)) for one_run in (False, True))
-BY_GROUP = partial(GoalThresholdClassifier, cv=5, per_population="group")
+Method = Callable[[Case], Any]
 NO_GOAL = "no goal"
-OURS: dict[str, Callable[[Case], Any]] = {
-    NO_GOAL: _plain,
+REDUCTION = partial(GoalReduction, one_run=False)
+BY_GROUP = partial(GoalThresholdClassifier, cv=5, per_population="group")
+UNAWARE: dict[str, Method] = {
     "linear": _linear,
-    "reduction": REDUCTION,
-    "one run": ONE_RUN,
-    "guessed groups": partial(_ours, make=partial(BY_GROUP, group_estimator=booster())),
-    "thresholds by group": partial(_ours, make=BY_GROUP, aware=True),
-    "reduction by group": partial(
-        _ours, make=partial(GoalReduction, one_run=False, per_population="group"), aware=True
-    ),
-    "threshold": partial(_ours, make=partial(GoalThresholdClassifier, cv=5)),
-}
-PEERS: dict[str, tuple[str, Callable[[Case], Any]]] = {
-    "fairlearn ExponentiatedGradient": ("fairlearn", _exponentiated_gradient),
-    "OxonFair, inferred groups": ("oxonfair", partial(_oxonfair, groups="guessed")),
-    "FairGBM": ("fairgbm", _fairgbm),
-    "fairlearn ThresholdOptimizer": ("fairlearn", _threshold_optimizer),
-    "error-parity": ("error_parity", _error_parity),
-    "OxonFair": ("oxonfair", _oxonfair),
-    "scikit-learn TunedThresholdClassifierCV": ("sklearn", _tuned_threshold),
+    "reduction": partial(_ours, make=REDUCTION),
+    "one run": partial(_ours, make=partial(GoalReduction, one_run=True)),
 }
 
 
 class Comparison(NamedTuple):
-    """Methods side by side: which of ours is held against the peers, all of ours, and the peers."""
+    """Methods side by side: which of ours is held against the peers, all of ours, and the peers with their modules."""
 
     title: str
     first: str
-    ours: tuple[str, ...]
-    peers: tuple[str, ...]
+    ours: dict[str, Method]
+    peers: dict[str, tuple[str, Method]]
 
 
 BLIND = Comparison(
-    "Group unseen at prediction", "one run", ("linear", "reduction", "one run", "guessed groups"),
-    ("fairlearn ExponentiatedGradient", "OxonFair, inferred groups", "FairGBM"),
+    "Group unseen at prediction", "one run",
+    UNAWARE | {"guessed groups": partial(_ours, make=partial(BY_GROUP, group_estimator=booster()))},
+    {
+        "fairlearn ExponentiatedGradient": ("fairlearn", _exponentiated_gradient),
+        "OxonFair, inferred groups": ("oxonfair", partial(_oxonfair, guessed=True)),
+        "FairGBM": ("fairgbm", _fairgbm),
+    },
 )  # fmt: skip
 AWARE = Comparison(
-    "Group seen at prediction", "thresholds by group", ("thresholds by group", "reduction by group"),
-    ("fairlearn ThresholdOptimizer", "error-parity", "OxonFair"),
+    "Group seen at prediction", "thresholds by group",
+    {
+        "thresholds by group": partial(_ours, make=BY_GROUP, aware=True),
+        "reduction by group": partial(_ours, make=partial(REDUCTION, per_population="group"), aware=True),
+    },
+    {
+        "fairlearn ThresholdOptimizer": ("fairlearn", _threshold_optimizer),
+        "error-parity": ("error_parity", _error_parity),
+        "OxonFair": ("oxonfair", _oxonfair),
+    },
 )  # fmt: skip
 FLOOR = Comparison(
-    "Recall floor", "threshold", ("linear", "reduction", "one run", "threshold"),
-    ("scikit-learn TunedThresholdClassifierCV", "OxonFair"),
+    "Recall floor", "threshold", UNAWARE | {"threshold": partial(_ours, make=partial(GoalThresholdClassifier, cv=5))},
+    {
+        "scikit-learn TunedThresholdClassifierCV": ("sklearn", _tuned_threshold),
+        "OxonFair": ("oxonfair", _oxonfair),
+    },
 )  # fmt: skip
 WITHOUT_LEVEL = {NO_GOAL, "fairlearn ThresholdOptimizer"}
 """One model whatever the level is; the second asks for parity itself."""
@@ -271,20 +265,9 @@ def measured(called: Any, test: People, kind: str) -> tuple[float, float]:
     return error, max(abs(float(called[of & test.first].mean() - called[of & ~test.first].mean())) for of in every)
 
 
-def _methods(ctx: Context, kind: str) -> dict[str, Callable[[Case], Any]]:
-    """Ours, and the peers that are there and know the goal."""
-    compared = (FLOOR,) if kind == RECALL_FLOOR else (BLIND, AWARE)
-    there = {NO_GOAL: OURS[NO_GOAL]} | {name: OURS[name] for of in compared for name in of.ours}
-    for name in (name for of in compared for name in of.peers):
-        module, call = PEERS[name]
-        if module in NAMES[kind] and ctx.peer(module) is not None:
-            there[name] = call
-    return there
-
-
 def points(name: str, context: Context) -> list[Row]:
     """Error and violation on new rows of every method at every level of every goal, on a table."""
-    whole, rows = people(name, context.load(name), context.quick), []
+    whole, rows = people(name, context.load(name)).take(slice(context.pick(None, 400))), []
     for split, kind in product(range(context.pick(SPLITS, 1)), context.pick(list(NAMES), [PARITY, RECALL_FLOOR])):
         order = np.random.default_rng(2000 + split).permutation(len(whole.y))
         n_train = min(TRAIN_ROWS, len(order) // 2)
@@ -293,13 +276,18 @@ def points(name: str, context: Context) -> list[Row]:
         # The constant model of no violation: of a recall floor it calls everybody positive.
         trivial = 1.0 - share if kind == RECALL_FLOOR else min(share, 1.0 - share)
         levels = (FLOORS if kind == RECALL_FLOOR else LEVELS)[context.pick(slice(None), slice(1, 2))]
-        for (method, call), level in product(_methods(context, kind).items(), levels):
+        ours, peers = {NO_GOAL: _plain}, dict[str, Method]()
+        for of in (FLOOR,) if kind == RECALL_FLOOR else (BLIND, AWARE):
+            ours |= of.ours
+            known = {title: its for title, its in of.peers.items() if its[0] in NAMES[kind]}
+            peers |= {title: call for title, (module, call) in known.items() if context.peer(module) is not None}
+        for (method, call), level in product((ours | peers).items(), levels):
             if method in WITHOUT_LEVEL and level != levels[0]:
                 continue
             try:
                 timing = Timing.of(partial(call, Case(train, test, kind, level)))
             except Exception as error:
-                if method not in PEERS:
+                if method in ours:
                     raise
                 print(f"{name}, {kind}, {method}: {error}", file=sys.stderr)  # a peer's own failure
                 continue

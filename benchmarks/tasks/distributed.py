@@ -17,9 +17,8 @@ from benchmarks.data.goal_rows import GoalRows
 from benchmarks.task import Content, Context, Limit, Row, Table, Task, Timing, grouped, quietly
 from benchmarks.tasks._blocks import GOAL, adult_columns, beside, cluster, kill, watch, write_synthetic
 from widemargin import RateConstrainedClassifier
-from widemargin.distributed import BlockMap, DaskMap, SerialMap, labelled_rows
+from widemargin.distributed import BlockMap, DaskMap, SerialMap
 from widemargin.estimators.rate_constrained.blocks import Labels, block_survey, blocked_problem, counted_goal
-from widemargin.estimators.rate_constrained.ramp_model import gathered
 from widemargin.goals import Goal
 from widemargin.solvers.convex import newton
 from widemargin_papers.data import Adult
@@ -31,17 +30,11 @@ KILLS = 50
 PEOPLE = "drawn: people of a9a"
 
 
-def recipes_of(task: GoalRows, parts: int = 4) -> list[Any]:
-    """The rows in so many blocks."""
-    return labelled_rows(task.X, task.y, populations=task.populations, block_rows=-(-len(task.y) // parts))
-
-
 def fit_blocks(goal: Any, blocks: BlockMap, options: Row | None = None, **more: Any) -> RateConstrainedClassifier:
     """Over blocks."""
     with quietly():
-        model = RateConstrainedClassifier(goal, on_infeasible="warn", **gathered(options or {}))
-        model.fit_blocks(blocks, **more)
-        return model
+        model = RateConstrainedClassifier(goal, on_infeasible="warn", solver_options=options)
+        return model.fit_blocks(blocks, **more)
 
 
 def _one_step(goal: Goal, blocks: BlockMap, gap: float) -> tuple[Any, int]:
@@ -64,25 +57,26 @@ def overhead(ctx: Context) -> list[Row]:
     if ctx.quick:
         return rows
     adult: Adult = ctx.load("a9a")
-    people = GoalRows(adult.X, adult.y, pa.table({"sex": adult.women.astype(np.uint8)}), Goal.parse(GOAL))
-    found = {"a9a": people, "a9a, 500,000 rows drawn": ctx.load(PEOPLE)(500_000, 4),
-             "dense, 600,000 x 59": ctx.load("drawn: dense")(600_000, 59)}  # fmt: skip
+    found = {
+        "a9a": GoalRows(adult.X, adult.y, pa.table({"sex": adult.women.astype(np.uint8)}), GOAL),
+        "a9a, 500,000 rows drawn": ctx.load(PEOPLE)(500_000, 4),
+        "dense, 600,000 x 59": ctx.load("drawn: dense")(600_000, 59),
+    }
     with cluster() as client:
         for name, task in found.items():
-            model, recipes = RateConstrainedClassifier(task.goal, on_infeasible="warn"), recipes_of(task)
+            recipes = task.blocks(-(-len(task.y) // 4))
 
             def on_workers(task: GoalRows = task, recipes: Any = recipes, **options: Any) -> Any:
                 return fit_blocks(task.goal, DaskMap(recipes, client), **options)
 
-            cases = {"in memory": partial(model.fit, task.X, task.y, populations=task.populations),
-                     "dask": on_workers, "kept": partial(on_workers, gather_below=0)}  # fmt: skip
+            cases = {"in memory": task.fit, "dask": on_workers, "kept": partial(on_workers, gather_below=0)}
             timings = ctx.clock(cases, used=partial(_processor_seconds, client))
             row: Row = {"data": name, "n": len(task.y)}
             for way, timing in timings.items():
                 row |= {f"{way} s": timing.median, f"{way} processor s": timing.processor_median}
             for ratio, way in (("ratio", "dask"), ("ratio kept", "kept")):
-                row |= {ratio: row[f"{way} s"] / row["in memory s"],
-                        f"{ratio}, processor": row[f"{way} processor s"] / row["in memory processor s"]}  # fmt: skip
+                row[ratio] = row[f"{way} s"] / row["in memory s"]
+                row[f"{ratio}, processor"] = row[f"{way} processor s"] / row["in memory processor s"]
             rows.append(row)
     return rows
 
@@ -97,12 +91,11 @@ def passes(ctx: Context) -> list[Row]:
     rows, n = [], ctx.pick(200_000, 2000)
     for m in ctx.pick(CONSTRAINTS, CONSTRAINTS[:2]):
         task = ctx.load(PEOPLE)(n, m)
-        recipes = recipes_of(task)
+        recipes = task.blocks(-(-len(task.y) // 4))
         for gap in ctx.pick(GAPS, GAPS[1:3]):
             _, looks = _one_step(task.goal, SerialMap(recipes), gap)
-            model = fit_blocks(task.goal, SerialMap(recipes), {"tol": gap})
-            rows += [{"what": "one step", "n": n, "m": m, "gap": gap, "passes": looks},
-                     {"what": "fit", "n": n, "m": m, "gap": gap, "passes": model.n_passes_}]  # fmt: skip
+            passes = {"one step": looks, "fit": fit_blocks(task.goal, SerialMap(recipes), {"tol": gap}).n_passes_}
+            rows += [{"what": what, "n": n, "m": m, "gap": gap, "passes": count} for what, count in passes.items()]
     return rows
 
 
@@ -130,14 +123,11 @@ def costs(ctx: Context) -> list[Row]:
     for name, d, n in ctx.pick(CALLS, CALLS[:1]):
         n = ctx.pick(n, 3000)
         task = ctx.load(name)(n, 4 if name == PEOPLE else d)
-        X = task.X if name == PEOPLE else task.X.astype(np.float32)
-        blocks = CountedMap(labelled_rows(X, task.y, populations=task.populations, block_rows=16_384))
+        blocks = CountedMap((task if name == PEOPLE else task._replace(X=task.X.astype(np.float32))).blocks(16_384))
         for gap in (1e-2, 1e-4):  # the first one compiles
             blocks.seconds = defaultdict(list)
             step, looks = _one_step(task.goal, blocks, gap)
-        passes = {
-            call: 1e9 * float(np.mean(blocks.seconds[call])) / n for call in ("slopes", "move", "settle", "smooth")
-        }
+        passes = {call: 1e9 * np.mean(blocks.seconds[call]) / n for call in ("slopes", "move", "settle", "smooth")}
         what = "CSR, 19 of 142 stored" if name == PEOPLE else f"dense float32, {d} features"
         rows.append({"rows": what, "n": n, **passes, "newton": step.n_iter, "looks": looks})
     return rows
@@ -175,7 +165,7 @@ def kills(ctx: Context) -> list[Row]:
     if ctx.quick:
         return rows
     task, rng = ctx.load(PEOPLE)(60_000, 4), random.Random(0)
-    recipes = recipes_of(task, 6)
+    recipes = task.blocks(10_000)
     expected, left = fit_blocks(task.goal, SerialMap(recipes)), KILLS
     with cluster() as client:
         undisturbed = Timing.of(lambda: fit_blocks(task.goal, DaskMap(recipes, client), gather_below=0)).median

@@ -18,50 +18,48 @@ from sklearn.metrics import jaccard_score
 from sklearn.preprocessing import normalize
 from threadpoolctl import threadpool_limits
 
+from benchmarks.data.goal_rows import GoalRows
 from benchmarks.machine import resident_growth
 from benchmarks.task import Content, Context, Limit, Row, Table, Task, Timing, each_fresh, grouped, quietly
 from benchmarks.tasks._blocks import cluster
 from widemargin import GoalThresholdClassifier, KernelSVC, MultiLabelSVC, RateConstrainedClassifier, audit
 from widemargin._threads import in_threads
 from widemargin.diagnostics import AuditBlock, audit_stream
-from widemargin.distributed import DaskMap, SerialMap, labelled_rows
+from widemargin.distributed import DaskMap, SerialMap
 
 GOAL = "minimize error_rate()\nsubject to recall() >= 0.75\nsubject to demographic_parity(g, difference=0.05)"
 
 
-def drawn(n: int, d: int, groups: int = 2, seed: int = 0) -> tuple[np.ndarray, np.ndarray, pa.Table]:
+def drawn(n: int, d: int, groups: int = 2, seed: int = 0) -> GoalRows:
     """Fresh rows of a noisy linear rule, their labels, and one of so many groups of one size a row."""
     rng = np.random.default_rng(seed)
     X, group = rng.normal(size=(n, d)), np.arange(n) % groups
     score = X @ rng.normal(size=d) / np.sqrt(d) + 0.3 * (group % 2) + 0.6 * rng.normal(size=n)
-    return X, (score > 0.4).astype(int), pa.table({"g": [f"g{k}" for k in group]})
+    return GoalRows(X, (score > 0.4).astype(int), pa.table({"g": [f"g{k}" for k in group]}), GOAL)
 
 
 def _trained(n: int, d: int, m: int = 0) -> Callable[[], Any]:
-    X, y, groups = drawn(n, d, max(m, 2))
     floors = "".join(f"\nsubject to recall(population(g == 'g{k}')) >= 0.5" for k in range(m))
-    goal = "minimize error_rate()" + floors if m else GOAL
-    clf = RateConstrainedClassifier(goal, on_infeasible="warn")
-    return lambda: clf.fit(X, y, populations=groups)
+    task = drawn(n, d, max(m, 2))
+    return (task._replace(goal="minimize error_rate()" + floors) if m else task).fit
 
 
 def _kernel_fit(n: int, d: int = 10) -> Callable[[], Any]:
-    X, y, _ = drawn(n, d)
-    return lambda: KernelSVC().fit(X, y)
+    return partial(KernelSVC().fit, *drawn(n, d)[:2])
 
 
 def _kernel_predictions(n: int) -> Callable[[], Any]:
-    model, (new, _, _) = _kernel_fit(n)(), drawn(10_000, 10, seed=1)
+    model, new = _kernel_fit(n)(), drawn(10_000, 10, seed=1).X
     model.predict(new[:10])  # support vectors are packed at the first call
-    return lambda: model.predict(new)
+    return partial(model.predict, new)
 
 
 def _thresholds(groups: int) -> Callable[[], Any]:
-    X, y, table = drawn(32_000, 3, groups)
+    X, y, table, _ = drawn(32_000, 3, groups)
     model = RateConstrainedClassifier("minimize error_rate()").fit(X[:4000], y[:4000])
     goal = "minimize error_rate()\nsubject to demographic_parity(g, difference=0.05)"
     rule = GoalThresholdClassifier(model, goal, cv="prefit", per_population="g", on_infeasible="warn")
-    return lambda: rule.fit(X, y, populations=table)
+    return partial(rule.fit, X, y, populations=table)
 
 
 def _label_sets(n: int, d: int, labels: int, noise: float, above: float, **options: Any) -> Callable[[], Any]:
@@ -69,19 +67,18 @@ def _label_sets(n: int, d: int, labels: int, noise: float, above: float, **optio
     X = rng.normal(size=(n, d))
     score = X @ rng.normal(size=(d, labels)) / int(np.sqrt(d)) + noise * rng.normal(size=(n, labels))
     model = MultiLabelSVC(solver_options={"offset": 0.0}, **options)
-    return lambda: model.fit(X, (score > above).astype(int))
+    return partial(model.fit, X, (score > above).astype(int))
 
 
 def _audit(n: int) -> Callable[[], Any]:
-    X, y, groups = drawn(n, 1)
-    said = (X[:, 0] > 0).astype(int)
-    return lambda: audit(said, GOAL, None, y, populations=groups)
+    X, y, groups, _ = drawn(n, 1)
+    return partial(audit, (X[:, 0] > 0).astype(int), GOAL, None, y, populations=groups)
 
 
 def _audit_blocks(n: int) -> Callable[[], Any]:
     def blocks() -> Iterator[AuditBlock]:
         for start in range(0, n, 100_000):
-            X, y, groups = drawn(min(n - start, 100_000), 1, seed=start)
+            X, y, groups, _ = drawn(min(n - start, 100_000), 1, seed=start)
             yield AuditBlock((X[:, 0] > 0).astype(int), y, populations=groups)
 
     return lambda: audit_stream(blocks(), GOAL, classes=(0, 1))
@@ -126,7 +123,7 @@ def measured(ctx: Context, name: str, size: int) -> Row:
         axis.prepare(ctx.pick(axis.first, size))()
         run = axis.prepare(size)
         _, grown = resident_growth(run)
-    timing = ctx.clock({"run": run}, warm_up=False)["run"]
+    timing = Timing.of(run, ctx.repeats)
     return {
         "axis": name, "size": size, "processor_s": min(timing.processor),
         "grown_mb": None if grown is None else round(grown / 1e6, 1), "data_mb": round(8e-6 * axis.numbers(size), 1),
@@ -137,9 +134,7 @@ def thread(ctx: Context) -> list[Row]:
     """What this machine can do at most on one thread: bytes of memory read a second, and multiplications of GEMM."""
     size = ctx.pick(50_000_000, 100_000)
     array, A = np.ones(size), np.ones((ctx.pick(1500, 50),) * 2)
-    read, product = (
-        min(timing.wall) for timing in ctx.clock({"sum": array.sum, "gemm": lambda: A @ A}, repeats=5).values()
-    )
+    read, product = (min(Timing.of(run, 6).wall) for run in (array.sum, lambda: A @ A))
     return [{"gigabytes_a_second": 8e-9 * size / read, "gigaflops": 2e-9 * A.shape[0] ** 3 / product}]
 
 
@@ -205,67 +200,55 @@ def many_labels_of(ctx: Context, n: int) -> Row:
 # --- a cluster --------------------------------------------------------------------------------------------------------
 
 
-def _late(kind: Any, delay: float, calls: list[str]) -> Any:
-    """Blocks of a kind whose every call is answered so many seconds late, as on a far cluster; notes the calls."""
+def _late(call: Callable[..., Any], delay: float, calls: list[Any]) -> Callable[..., Any]:
+    """A call that is answered so many seconds late, as on a far cluster, and noted."""
 
-    def asked(name: str) -> Callable[..., Any]:
-        def call(self: Any, *message: Any, **options: Any) -> Any:
-            time.sleep(delay)
-            calls.append(name)
-            return getattr(kind, name)(self, *message, **options)
+    def late(*message: Any, **options: Any) -> Any:
+        time.sleep(delay)
+        calls.append(call)
+        return call(*message, **options)
 
-        return call
-
-    return type("Late", (kind,), {name: asked(name) for name in ("map", "sum", "advance")})
+    return late
 
 
 def late(ctx: Context, workers: int, delay: float) -> Row:
     """A fit over blocks on so many workers of this machine (0: in this process) that answer late; its second run."""
-    (X, y, groups), goal = drawn(ctx.pick(400_000, 400), 20), ctx.pick(GOAL, "minimize error_rate()")
-    rows, calls = labelled_rows(X, y, populations=groups, block_rows=ctx.pick(50_000, 200)), list[str]()
+    task, calls = drawn(ctx.pick(400_000, 400), 20), list[Any]()
+    model, rows = RateConstrainedClassifier(ctx.pick(GOAL, "minimize error_rate()")), task.blocks(ctx.pick(50_000, 200))
     with cluster(workers) if workers else nullcontext() as client:
         for _ in range(ctx.pick(2, 1)):
             calls.clear()
-            blocks = _late(DaskMap if workers else SerialMap, delay, calls)(rows, *([client] if workers else []))
-            timing = Timing.of(partial(RateConstrainedClassifier(goal).fit_blocks, blocks, gather_below=0))
+            blocks = DaskMap(rows, client) if workers else SerialMap(rows)
+            for name in ("map", "sum", "advance"):
+                setattr(blocks, name, _late(getattr(blocks, name), delay, calls))
+            timing = Timing.of(partial(model.fit_blocks, blocks, gather_below=0))
     return {
         "workers": workers, "delay_ms": 1000 * delay, "seconds": timing.median, "processor_s": timing.processor_median,
-        "calls": len(calls), "looks": timing.result.n_passes_, "n": X.shape[0], "d": X.shape[1], "cores": cpu_count(),
+        "calls": len(calls), "looks": model.n_passes_, "n": len(task.y), "d": task.X.shape[1], "cores": cpu_count(),
     }  # fmt: skip
 
 
-class Account(NamedTuple):
-    """What a fit over blocks costs: arithmetic, which the workers share, and calls, which wait for all of them."""
-
-    alone: Row
-    call: float
-    worker: float
-
-    @classmethod
-    def of(cls, content: Content) -> "Account":
-        """From the fits that answer at once: of one process, and on some workers, which shows the seconds of a call."""
-        alone, *others = (row for row in content["cluster"] if not row["delay_ms"])
-        shared = [
-            (row["workers"], (row["seconds"] - alone["processor_s"] / min(row["workers"], row["cores"])) / row["calls"])
-            for row in others
-        ]
-        line = linregress(*zip(*shared, strict=True))
-        return cls(alone, float(line.intercept), float(line.slope))
-
-    def calling(self, workers: int) -> float:
-        """Seconds of a call to so many workers beside their arithmetic."""
-        return self.call + self.worker * workers
+def _account(content: Content) -> tuple[Row, Callable[[int], float]]:
+    """What a fit over blocks costs, from the fits that answer at once: that of one process, as workers share its
+    arithmetic; and on some workers, which shows the seconds of a call to all of them beside that.
+    """
+    alone, *others = (row for row in content["cluster"] if not row["delay_ms"])
+    shared = [
+        (row["workers"], (row["seconds"] - alone["processor_s"] / min(row["workers"], row["cores"])) / row["calls"])
+        for row in others
+    ]
+    line = linregress(*zip(*shared, strict=True))
+    return alone, lambda workers: float(line.intercept + line.slope * workers)
 
 
 def _delayed(content: Content) -> Iterable[Row]:
-    account = Account.of(content)
+    alone, calling = _account(content)
     for row in content["cluster"]:
-        compute = account.alone["processor_s"] / max(1, min(row["workers"], row["cores"]))
-        calling = account.calling(row["workers"]) if row["workers"] else 0.0
+        compute = alone["processor_s"] / max(1, min(row["workers"], row["cores"]))
+        a_call = (calling(row["workers"]) if row["workers"] else 0.0) + row["delay_ms"] / 1000
         yield row | {
-            "call_ms": 1000 * (row["seconds"] - compute) / row["calls"],
-            "foretold": compute + row["calls"] * (calling + row["delay_ms"] / 1000),
-        }
+            "call_ms": 1000 * (row["seconds"] - compute) / row["calls"], "foretold": compute + row["calls"] * a_call,
+        }  # fmt: skip
 
 
 NETWORK = 1e9
@@ -274,12 +257,11 @@ NETWORK = 1e9
 
 def _billion(content: Content) -> Iterable[Row]:
     """A billion rows of 20 columns, by workers of one thread that hold their rows in memory."""
-    account = Account.of(content)
-    row = account.alone
+    row, calling = _account(content)
     numbers = row["d"] ** 2 + 10 * row["d"]
     for workers in (16, 64, 256):
         compute = row["processor_s"] * 1e9 / row["n"] / workers
-        talk = row["calls"] * (account.calling(workers) + workers * 8 * numbers / NETWORK)
+        talk = row["calls"] * (calling(workers) + workers * 8 * numbers / NETWORK)
         yield {
             "workers": workers, "memory_gb": 8e-9 * 1e9 * (row["d"] + 7) / workers, "compute": compute / 60,
             "talk": talk / 60, "whole": (compute + talk) / 60,

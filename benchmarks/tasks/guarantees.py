@@ -10,10 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 from joblib import Parallel, delayed
 from scipy.stats import binom
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 
-from benchmarks.data.halves import HALVES
 from benchmarks.data.sources import OUTCOMES, People, encoded
 from benchmarks.task import Content, Context, Limit, Row, Table, Task, grouped, mean_and_error, quietly
 from widemargin import GoalThresholdClassifier, RateConstrainedClassifier, audit
@@ -49,16 +47,9 @@ class World(NamedTuple):
         return pa.table({"g": self.group[rows], "deployed": self.deployed[rows]})
 
 
-class FirstColumn(ClassifierMixin, BaseEstimator):
-    """A fitted scorer whose score is the first column."""
-
-    classes_ = np.array([0, 1])
-
-    def fit(self, X: Any, y: Any) -> "FirstColumn":
-        return self
-
-    def decision_function(self, X: Any) -> Floats:
-        return np.asarray(X[:, 0], dtype=np.float64)
+FIRST_COLUMN = LogisticRegression()
+"""A fitted scorer whose score is the first column."""
+FIRST_COLUMN.coef_, FIRST_COLUMN.intercept_, FIRST_COLUMN.classes_ = np.eye(1, 3), np.zeros(1), np.array([0, 1])
 
 
 class Scenario(NamedTuple):
@@ -116,7 +107,7 @@ SCENARIOS = {
 
 def forms(goal: str, confidence: float | None) -> dict[str, Any]:
     """Every way to a guarantee: thresholds of every kind, chosen on validation rows, and training."""
-    chosen = partial(GoalThresholdClassifier, FirstColumn(), goal, cv="prefit", confidence=confidence)
+    chosen = partial(GoalThresholdClassifier, FIRST_COLUMN, goal, cv="prefit", confidence=confidence)
     options = {"tol": 0.01, "validation_fraction": 0.5}
     return {
         "one threshold": chosen(),
@@ -223,9 +214,8 @@ COSTED = {
 }
 
 
-def _populations(ctx: Context, name: str) -> People:
+def _populations(name: str, table: pa.Table) -> People:
     """A table of people whose rows belong to one of two populations; a race is no feature, and compared with one."""
-    table = ctx.load(name)
     values = np.asarray(table[APART[name]]).astype(str)
     X, y = encoded(table.drop_columns(["race"]) if name == "compas" else table, OUTCOMES[name])
     people = People(X, y, values == np.unique(values)[0])
@@ -258,8 +248,8 @@ def costs(ctx: Context) -> list[Row]:
     """By table, form and goal: what a proof costs beside a choice by estimate, refusals, and broken goals."""
     rows: list[Row] = []
     draws = ctx.pick(20, 1)
-    for name in HALVES["proofs"][ctx.task.half]:
-        data = _populations(ctx, name)
+    for name, table in ctx.every(slice(None)):
+        data = _populations(name, table)
         for form, title in product(("one threshold", "per population"), list(COSTED)[: ctx.pick(None, 1)]):
             every = Parallel(n_jobs=ctx.pick(-1, 1))(
                 delayed(_one_cost)(data, COSTED[title], form == "per population", seed) for seed in range(draws)

@@ -9,7 +9,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
 
 from benchmarks.machine import resident_growth
-from benchmarks.task import Context, Row, Table, Task, each_fresh
+from benchmarks.task import Context, Row, Table, Task, Timing, each_fresh
 from benchmarks.tasks._kernels import fit, some, task
 from widemargin import KernelSVC, SBPClassifier, kernel_search
 
@@ -25,8 +25,7 @@ def searches(ctx: Context) -> list[Row]:
         "kernel_search, nu": lambda: kernel_search(SBPClassifier(random_state=0), of.X, of.y, nus=nus, **shared),
         "GridSearchCV over SVC": lambda: GridSearchCV(SVC(), {"C": Cs, "gamma": gammas}, cv=5).fit(of.X, of.y),
     }
-    runs = ctx.clock(cases, 1, warm_up=False)
-    return [{"way": way, "processor_s": run.processor_median} for way, run in runs.items()]
+    return [{"way": way, "processor_s": Timing.of(run).processor_median} for way, run in cases.items()]
 
 
 def cached_fit(ctx: Context, size: float) -> Row:
@@ -34,7 +33,7 @@ def cached_fit(ctx: Context, size: float) -> Row:
     of = some(task(ctx, "a9a"), ctx.pick(32_561, 400))._replace(C=1.0, gamma="scale")
     fit(of._replace(X=of.X[:200], y=of.y[:200]))  # compiles
     _, grown = resident_growth(partial(fit, of, cache_size=size))
-    run = ctx.clock({"fit": partial(fit, of, cache_size=size)}, 1, warm_up=False)["fit"]
+    run = Timing.of(partial(fit, of, cache_size=size))
     return {
         "cache_size": size, "processor_s": run.processor_median, "grown_mb": None if grown is None else grown / 1e6,
         "kernel_rows": run.result.evaluations_ / len(of.y),

@@ -12,8 +12,7 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.utils import check_random_state
 
 import widemargin as wm
-from benchmarks.data.halves import HALVES
-from benchmarks.data.sources import Draw, drawn, two_classes
+from benchmarks.data.sources import drawn, two_classes
 from benchmarks.task import Content, Context, Limit, Row, Table, Task, mean_and_error, paired, quietly
 
 ROWS, FOLDS, REPEATS, SEEDS, SHARE = 3000, 5, 3, 5, 0.1
@@ -24,13 +23,6 @@ PEERS = {
     "cleanlab, confidence-weighted entropy": "confidence_weighted_entropy",
 }
 """Its name here, and cleanlab's."""
-
-
-def _split(ctx: Context, name: str) -> Draw:
-    """Training rows and labels of a data set, standardised, by seed."""
-    data = ctx.load(name)
-    several = {"mnist": lambda: (data.X, data.digit), "letter": lambda: data}
-    return drawn(*(several[name]() if name in several else two_classes(name, data)), ROWS)
 
 
 def plant(y: npt.NDArray[np.int64], share: float, seed: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
@@ -52,8 +44,9 @@ def _probabilities(estimator: Any, X: Any, y: npt.NDArray[np.int64], seed: int) 
 def rankings(ctx: Context) -> dict[str, dict[str, dict[str, list[float]]]]:
     """Average precision of every ranking, by data set and seed."""
     cleanlab, found = ctx.peer("cleanlab.rank"), {}
-    for name in HALVES["suspects"]["reporting"][: ctx.pick(None, 3)]:
-        split, of = _split(ctx, name), {}
+    for name, data in ctx.every(slice(3)):
+        several = {"mnist": lambda data=data: (data.X, data.digit), "letter": lambda data=data: data}
+        split, of = drawn(*(several[name]() if name in several else two_classes(name, data)), ROWS), {}
         for seed in range(ctx.pick(SEEDS, 2)):
             X, right, _, _ = split(seed)
             y, planted = plant(right, SHARE, seed)

@@ -11,7 +11,6 @@ from sklearn.preprocessing import FunctionTransformer, RobustScaler
 from sklearn.svm import LinearSVC
 
 import widemargin as wm
-from benchmarks.data.halves import HALVES
 from benchmarks.data.sources import Draw, Split, drawn, two_classes
 from benchmarks.task import Content, Context, Limit, Row, Table, Task, mean_and_error, paired, quietly
 from widemargin.losses.risks import RISKS
@@ -30,9 +29,8 @@ ROBUST_CASES = {"clean 0": ("clean", 0.0)} | {
 }
 
 
-def _splits(ctx: Context, name: str) -> Draw:
+def _splits(name: str, data: Any) -> Draw:
     """Rows of a data set of two classes, standardised by the training rows; those of a9a stay 0 and 1."""
-    data = ctx.load(name)
     X, y = two_classes(name, data)
     if name != "a9a":
         return drawn(X[:, :10] if name == "covtype" else X, y, TRAIN_ROWS, TEST_ROWS)
@@ -121,10 +119,9 @@ def _errors(
 
 def robustness(ctx: Context) -> Errors:
     """Test errors of every method, for every data set of the half, kind, share and seed."""
-    chosen = HALVES["margins"][ctx.task.half][: ctx.pick(None, 2)]
     few = ("clean 0", "times 3 0.1", "times 3 0.2")
     cases = ctx.pick(ROBUST_CASES, {case: ROBUST_CASES[case] for case in few})
-    return _errors(ctx, {name: _splits(ctx, name) for name in chosen}, cases, _robust_methods, 1.0)
+    return _errors(ctx, {name: _splits(name, data) for name, data in ctx.every(slice(2))}, cases, _robust_methods, 1.0)
 
 
 def _error_rows(content: Content) -> Iterable[Row]:
@@ -204,9 +201,8 @@ def _risk_methods(split: Split, seed: int, kind: str, share: float) -> dict[str,
 
 def risk_errors(ctx: Context) -> Errors:
     """Test errors in percent, by task and case; at most 3,000 training rows."""
-    every = HALVES["risks"][ctx.task.half]
-    data = {name: ctx.load(name) for name in (every[-2:] if ctx.quick else every)}
-    draws = {name: one if name.startswith("drawn") else drawn(*two_classes(name, one)) for name, one in data.items()}
+    every = ctx.every(slice(-2, None))
+    draws = {name: one if name.startswith("drawn") else drawn(*two_classes(name, one)) for name, one in every}
     return _errors(ctx, draws, RISK_CASES, _risk_methods, 100.0)
 
 
