@@ -15,7 +15,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from benchmarks import recorded, summary
+from benchmarks import recorded
 from benchmarks.machine import PEERS, RESULTS, ROOT, describe, machine, slug, version_of
 from benchmarks.task import Context, MissingPartError, Parts, Row, Task, made, modules, table_of, tasks_of
 from widemargin.exceptions import MissingDataError
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             runs = list(pool.map(one, chosen))
         columns = "task: {script} | status | seconds: {seconds:.0f} | processor s: {processor_s:.0f} | message"
         print("\n" + table_of(runs, columns))
-    summary.write(folder, tasks, quick=options.quick)
+    recorded.write(folder, tasks, quick=options.quick)
     print(f"Summary: {folder / 'summary.md'}")
     return int(any(run["status"] == "failed" for run in runs))
 

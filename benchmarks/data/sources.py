@@ -1,6 +1,8 @@
 """How the data sets of `halves` are read, and what stands in for each in a quick run."""
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,16 +13,128 @@ import pyarrow as pa
 import scipy.sparse as sp
 from pyarrow import csv
 from sklearn.datasets import load_breast_cancer, load_digits, load_svmlight_file
+from sklearn.model_selection import KFold
+from sklearn.preprocessing import StandardScaler, normalize
 
-from benchmarks.data import goal_rows, structures
 from benchmarks.data.families import KERNEL_FAMILIES, RISK_FAMILIES, Floats, Rows
+from benchmarks.data.goal_rows import GoalRows, dense_task, heavy_task, mixed_task, resampled_task
 from benchmarks.machine import ROOT
 from widemargin.datasets import GENES, HIERARCHIES, load_people
 from widemargin.exceptions import MissingDataError
 from widemargin.preprocessing import make_preprocessor
 from widemargin_papers import data as papers
+from widemargin_papers.data import Hierarchy, LabelSets, load_hierarchy, synthetic_label_sets
 from widemargin_papers.data.covtype import read_covtype
 from widemargin_papers.data.two_classes import load_ijcnn1, synthetic_rows
+
+Array = npt.NDArray[Any]
+
+N_TOPICS = 50
+
+
+class Words(NamedTuple):
+    """Handwritten words, as arrays of arrays: the pixels of each, one row a letter; its letters. And its fold."""
+
+    X: Array
+    Y: Array
+    fold: Array
+
+    def trained_on(self, fold: int) -> LabelSets:
+        """A fold as training words, the others as test words."""
+        inside = self.fold == fold
+        return LabelSets(self.X[inside], self.Y[inside], self.X[~inside], self.Y[~inside], "words")
+
+
+def ragged(some: Sequence[Array]) -> Array:
+    """An array of arrays, of which some can be picked."""
+    made = np.empty(len(some), dtype=object)
+    made[:] = some
+    return made
+
+
+# --- splits and scalings ----------------------------------------------------------------------------------------------
+
+
+def rows_of(task: LabelSets, chosen: Array, rest: Array) -> LabelSets:
+    """Some training rows as training rows, others as test rows."""
+    return replace(task, X=task.X[chosen], Y=task.Y[chosen], X_test=task.X[rest], Y_test=task.Y[rest])
+
+
+def shuffled(task: LabelSets, seed: int) -> LabelSets:
+    """All rows drawn anew into as many training and test rows as before."""
+    both = (task.X, task.X_test)
+    X = sp.vstack(both, format="csr") if sp.issparse(task.X) else np.concatenate(both)
+    Y = np.concatenate((task.Y, task.Y_test))
+    order, n = np.random.default_rng(seed).permutation(Y.shape[0]), task.Y.shape[0]
+    return rows_of(replace(task, X=X, Y=Y), np.sort(order[:n]), np.sort(order[n:]))
+
+
+def hold_outs(task: LabelSets, folds: int = 1) -> list[LabelSets]:
+    """For the choice of parameters: training rows as training and test rows.
+
+    One fold: a fifth of the rows are test rows. More: each of that many parts in turn.
+    """
+    cuts = KFold(5 if folds == 1 else folds, shuffle=True, random_state=0).split(task.Y)
+    return [rows_of(task, chosen, rest) for chosen, rest in itertools.islice(cuts, folds)]
+
+
+def unit_rows(task: LabelSets) -> LabelSets:
+    """Rows of length 1, as CSR."""
+    return replace(task, X=sp.csr_matrix(normalize(task.X)), X_test=sp.csr_matrix(normalize(task.X_test)))
+
+
+def standardised(task: LabelSets) -> LabelSets:
+    """Columns of mean 0 and variance 1/d by the training rows; missing values are the mean."""
+    scaler, root = StandardScaler().fit(task.X), task.X.shape[1] ** 0.5
+    X, X_test = (np.nan_to_num(scaler.transform(some) / root) for some in (task.X, task.X_test))
+    return replace(task, X=X, X_test=X_test)
+
+
+# --- readers, of a folder or of None for a stand-in -------------------------------------------------------------------
+
+
+def hierarchy(name: str, folder: Path | None) -> Hierarchy:
+    """A hierarchy of labels, scaled as its kind asks for."""
+    if folder is None:
+        return paths()
+    scaled: Any = (unit_rows if name == "Enron_corr" else standardised)(load_hierarchy(folder, name))
+    return scaled
+
+
+def ocr(folder: Path | None) -> Words:
+    """OCR letters: 6877 words in ten folds."""
+    if folder is None:
+        return words()
+    path = folder / "structured" / "ocr_letters.npz"
+    if not path.is_file():
+        raise MissingDataError(f"{path.name} is not in {path.parent}; give the folder above by --data.")
+    with np.load(path) as data:
+        X, label, word, fold = (data[name] for name in ("pixels", "label", "word", "fold"))
+    start = np.flatnonzero(np.diff(word, prepend=-1))
+    X = X.astype(np.float64)
+    return Words(*(ragged(np.split(each, start[1:])) for each in (X, label.astype(int))), fold[start])
+
+
+def paths(n: int = 90) -> Hierarchy:
+    """Three roots with two children each, one path a row."""
+    rng = np.random.default_rng(0)
+    names = tuple(f"{a}" if b is None else f"{a}/{b}" for a in "abc" for b in (None, 0, 1))
+    X = rng.normal(size=(2 * n, 6))
+    leaf = np.argmax(X + 0.3 * rng.normal(size=X.shape), axis=1)
+    Y = np.zeros((2 * n, 9), dtype=int)
+    rows = np.arange(2 * n)
+    Y[rows, 3 * (leaf // 2)] = 1
+    Y[rows, 3 * (leaf // 2) + 1 + leaf % 2] = 1
+    return Hierarchy(X[:n], Y[:n], X[n:], Y[n:], "synthetic paths", names)
+
+
+def words(n: int = 60) -> Words:
+    """Four letters that follow each other in turn, seen through noise; two folds."""
+    rng = np.random.default_rng(0)
+    Y = [(int(first) + np.arange(length)) % 4 for first, length in zip(*rng.integers(2, 7, (2, n)), strict=True)]
+    X = [np.eye(4)[y] + 0.6 * rng.normal(size=(y.shape[0], 4)) for y in Y]
+    return Words(ragged(X), ragged(Y), np.arange(n) % 2)
+
 
 QUICK_ROWS = 1500
 TRAIN_ROWS, TEST_ROWS = 3000, 10_000
@@ -96,10 +210,10 @@ class People(NamedTuple):
         """For populations."""
         return pa.table({"group": np.where(self.first, "first", "second")})
 
-    def asked(self, rules: str) -> goal_rows.GoalRows:
+    def asked(self, rules: str) -> GoalRows:
         """The least error under rules on `w`, the first group, and `m`, the second."""
         groups = "w = population(group == 'first')\nm = population(group == 'second')\n"
-        return goal_rows.GoalRows(self.X, self.y, self.table, f"{groups}minimize error_rate()\n{rules}")
+        return GoalRows(self.X, self.y, self.table, f"{groups}minimize error_rate()\n{rules}")
 
 
 def encoded(table: pa.Table, outcome: str) -> tuple[sp.csr_matrix, npt.NDArray[np.int64]]:
@@ -197,15 +311,19 @@ SOURCES: dict[str, Source] = {
     "mnist": lambda folder: papers.synthetic_digits(QUICK_ROWS) if folder is None else papers.load_mnist(folder),
     "breast cancer": lambda folder: load_breast_cancer(return_X_y=True),
     "digits": lambda folder: load_digits(return_X_y=True),
-    "drawn: people of a9a": lambda folder: partial(goal_rows.resampled_task, _a9a(folder)),
-    "drawn: dense": lambda folder: goal_rows.dense_task,
-    "drawn: mixed columns": lambda folder: goal_rows.mixed_task,
-    "drawn: heavy columns": lambda folder: goal_rows.heavy_task,
+    "drawn: people of a9a": lambda folder: partial(resampled_task, _a9a(folder)),
+    "drawn: dense": lambda folder: dense_task,
+    "drawn: mixed columns": lambda folder: mixed_task,
+    "drawn: heavy columns": lambda folder: heavy_task,
     **{name: lambda folder, make=make: make for name, make in KERNEL_FAMILIES.items()},
     **{name: lambda folder, name=name: family(name) for name in RISK_FAMILIES},
     "yeast": lambda folder: papers.synthetic_label_sets(60, 5) if folder is None else papers.load_yeast(folder),
-    "rcv1": lambda folder: structures.topics() if folder is None else papers.load_rcv1(folder, structures.N_TOPICS),
-    "rcv1, all topics": lambda folder: structures.topics() if folder is None else papers.load_rcv1(folder),
-    **{name: partial(structures.hierarchy, name) for name in HIERARCHIES | GENES},
-    "ocr": structures.ocr,
+    "rcv1": lambda folder: (
+        unit_rows(synthetic_label_sets(80, 20)) if folder is None else papers.load_rcv1(folder, N_TOPICS)
+    ),
+    "rcv1, all topics": lambda folder: (
+        unit_rows(synthetic_label_sets(80, 20)) if folder is None else papers.load_rcv1(folder)
+    ),
+    **{name: partial(hierarchy, name) for name in HIERARCHIES | GENES},
+    "ocr": ocr,
 }

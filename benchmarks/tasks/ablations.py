@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 from benchmarks.data.families import Rows
 from benchmarks.task import Content, Context, Row, Table, Task, Timing, grouped
-from benchmarks.tasks._kernels import rows_of
+from benchmarks.tasks.kernel_speed import rows_of
 from widemargin import KernelSVC, kernel_search
 from widemargin._byte_dots import has_instruction
 from widemargin.solvers.convex import proximal, subsample_start

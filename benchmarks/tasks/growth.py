@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.data.goal_rows import GoalRows
 from benchmarks.machine import resident_growth
 from benchmarks.task import Content, Context, Limit, Row, Table, Task, Timing, each_fresh, grouped, quietly
-from benchmarks.tasks._blocks import cluster
+from benchmarks.tasks.distributed import cluster
 from widemargin import GoalThresholdClassifier, KernelSVC, MultiLabelSVC, RateConstrainedClassifier, audit
 from widemargin._threads import in_threads
 from widemargin.diagnostics import AuditBlock, audit_stream

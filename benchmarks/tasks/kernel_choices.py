@@ -10,7 +10,7 @@ from sklearn.svm import SVC
 
 from benchmarks.machine import resident_growth
 from benchmarks.task import Context, Row, Table, Task, Timing, each_fresh
-from benchmarks.tasks._kernels import fit, some, task
+from benchmarks.tasks.kernel_speed import fit, some, task
 from widemargin import KernelSVC, SBPClassifier, kernel_search
 
 

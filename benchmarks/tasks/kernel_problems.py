@@ -15,9 +15,9 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from benchmarks.data.halves import Half, half_of
+from benchmarks.data.halves import half_of
 from benchmarks.task import Content, Context, Row, Table, Task, Timing, quietly
-from benchmarks.tasks._kernels import rows_of
+from benchmarks.tasks.kernel_speed import rows_of
 from widemargin import KernelSVC
 
 LIMIT, LONG = 60, 10
@@ -29,27 +29,33 @@ SIZES = ("up to 1,000", "up to 10,000", "more")
 
 
 class Problem(NamedTuple):
-    """What is drawn, by what, how many rows, and how they are trained on."""
+    """What is drawn by what, or a data set, how many rows (and columns, and classes), and how they are trained on."""
 
     what: str
-    draw: Callable[[Context], tuple[Any, Any]]
-    n: int
+    draw: Callable[..., tuple[Any, Any]] | str
+    sizes: tuple[int, ...]
     C: float
     gamma: float | str = "scale"
 
-    @property
-    def name(self) -> str:
-        """With its size."""
-        return f"{self.what}, {self.n:,} rows, C={self.C:g}"
+    def rows(self, ctx: Context) -> tuple[Any, Any]:
+        """X and y; of a data set two classes, or MNIST's ten digits, or at most twenty letters."""
+        if not isinstance(self.draw, str):
+            return self.draw(*self.sizes)
+        found, (n,) = ctx.load(self.draw), self.sizes
+        if "classes" in self.what:
+            return found.X[:n], found.digit[:n]
+        X, y = found if self.draw == "letter" else rows_of(self.draw, found)
+        rows = np.random.default_rng(0).permutation(np.flatnonzero(np.isin(y, np.unique(y)[:20])))[:n]
+        return X[rows], y[rows]
 
 
-def moons(n: int, noise: float, columns: int, _: Context) -> tuple[Any, Any]:
+def moons(n: int, columns: int) -> tuple[Any, Any]:
     """Two moons, beside columns of noise."""
-    X, y = make_moons(n, noise=noise, random_state=0)
+    X, y = make_moons(n, noise=0.3, random_state=0)
     return np.hstack((X, 0.5 * np.random.default_rng(0).normal(size=(n, columns - 2)))), y
 
 
-def clouds(n: int, classes: int, columns: int, spread: float, _: Context) -> tuple[Any, Any]:
+def clouds(n: int, columns: int, classes: int = 2, spread: float = 3.0) -> tuple[Any, Any]:
     """A normal cloud for each class around a centre of norm about 1."""
     rng = np.random.default_rng(0)
     y = np.arange(n) % classes
@@ -57,14 +63,14 @@ def clouds(n: int, classes: int, columns: int, spread: float, _: Context) -> tup
     return centres[y] + spread * rng.normal(size=(n, columns)) / math.sqrt(columns), y
 
 
-def waves(n: int, columns: int, noise: float, _: Context) -> tuple[Any, Any]:
+def waves(n: int, columns: int) -> tuple[Any, Any]:
     """The sign of a sum of sines."""
     rng = np.random.default_rng(0)
     X = rng.uniform(-3, 3, (n, columns))
-    return X, (np.sin(2 * X).sum(axis=1) + noise * rng.normal(size=n) > 0).astype(int)
+    return X, (np.sin(2 * X).sum(axis=1) + 0.5 * rng.normal(size=n) > 0).astype(int)
 
 
-def shells(n: int, columns: int, _: Context) -> tuple[Any, Any]:
+def shells(n: int, columns: int) -> tuple[Any, Any]:
     """A ball within a shell, far apart: few support vectors."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(n, columns)), np.arange(n) % 2
@@ -72,66 +78,55 @@ def shells(n: int, columns: int, _: Context) -> tuple[Any, Any]:
     return X * (radius / np.linalg.norm(X, axis=1))[:, None], y
 
 
-def coins(n: int, columns: int, _: Context) -> tuple[Any, Any]:
+def coins(n: int, columns: int) -> tuple[Any, Any]:
     """Labels that nothing tells."""
     rng = np.random.default_rng(0)
     return rng.normal(size=(n, columns)), rng.integers(0, 2, n)
 
 
-def columns_of(name: str, n: int, ctx: Context) -> tuple[Any, Any]:
-    """Rows of two classes, or of MNIST's ten digits, or of at most twenty letters."""
-    found = ctx.load(name.removesuffix(", 10 classes"))
-    if "classes" in name:
-        return found.X[:n], found.digit[:n]
-    X, y = found if name == "letter" else rows_of(name, found)
-    rows = np.random.default_rng(0).permutation(np.flatnonzero(np.isin(y, np.unique(y)[:20])))[:n]
-    return X[rows], y[rows]
-
-
-def bundled(loader: Callable[..., Any], n: int, _: Context) -> tuple[Any, Any]:
+def bundled(n: int, loader: Callable[..., Any]) -> tuple[Any, Any]:
     """A data set of scikit-learn, its columns scaled."""
     X, y = loader(return_X_y=True)
     return StandardScaler().fit_transform(X)[:n], y[:n]
 
 
-def problems() -> Iterator[Problem]:
-    """All of them, alike ones one after the other: each half has some of every kind."""
-    for n, C in ((50, 1.0), (50, 100.0), (200, 1.0), (200, 1e4), (1000, 1.0), (1000, 0.01), (3000, 1e4), (3000, 1.0)):
-        yield Problem("moons, 2 columns", partial(moons, n, 0.3, 2), n, C)
-    for n, C in ((10_000, 1.0), (10_000, 100.0), (30_000, 1.0), (30_000, 0.01)):
-        yield Problem("moons, 20 columns", partial(moons, n, 0.3, 20), n, C)
-    for n, columns in ((10_000, 3), (10_000, 5), (30_000, 3), (30_000, 8), (100_000, 3), (200_000, 5)):
-        yield Problem(f"shells, {columns} columns", partial(shells, n, columns), n, 1.0)
-    for n, classes, columns in (
-        (1800, 10, 20), (1800, 10, 64), (4500, 6, 20), (4500, 6, 10), (2000, 20, 50), (4000, 20, 100), (500, 4, 4),
-        (900, 3, 5),
-    ):  # fmt: skip
-        draw = partial(clouds, n, classes, columns, 0.5)
-        yield Problem(f"clouds, {classes} classes, {columns} columns", draw, n, 10.0)
-    for n, columns, C in ((2000, 1000, 1.0), (2000, 500, 100.0), (6000, 1000, 1.0), (6000, 1000, 100.0)):
-        yield Problem(f"clouds, {columns} columns", partial(clouds, n, 2, columns, 3.0), n, C)
-    for n, columns, C in ((5000, 3, 10.0), (5000, 6, 10.0), (20_000, 3, 10.0), (20_000, 10, 1.0)):
-        yield Problem(f"waves, {columns} columns", partial(waves, n, columns, 0.5), n, C, 1.0)
-    for n, columns, C in ((1000, 10, 1.0), (1000, 10, 100.0), (5000, 5, 1.0), (5000, 30, 1.0)):
-        yield Problem(f"coins, {columns} columns", partial(coins, n, columns), n, C)
-    for what, name, gamma, sizes in (
-        ("a9a", "a9a", 1 / 200,
-         ((1500, 1.0), (1500, 100.0), (8000, 100.0), (8000, 1.0), (32_561, 10.0), (32_561, 100.0))),
-        ("MNIST 8", "mnist", 1 / 50, ((4000, 1.0), (4000, 10.0), (20_000, 1.0), (20_000, 10.0))),
-        ("Forest, gamma 0.0001", "covtype", 1e-4, ((8000, 10.0),)),
-        ("Forest, gamma 1e-06", "covtype", 1e-6, ((8000, 10.0),)),
-        ("Forest, gamma 1e-05", "covtype", 1e-5, ((30_000, 10.0),)),
-        ("Forest, gamma 0.0001", "covtype", 1e-4, ((30_000, 10.0),)),
-        ("MNIST, 10 classes", "mnist, 10 classes", 1 / 50, ((3000, 10.0), (6000, 10.0))),
-        ("mushrooms", "mushrooms", "scale", ((8000, 1.0), (4000, 100.0))),
-        ("ijcnn1", "ijcnn1", "scale", ((10_000, 1.0), (40_000, 32.0))),
-        ("letter", "letter", "scale", ((3000, 10.0), (10_000, 10.0))),
-    ):  # fmt: skip
-        for n, C in sizes:
-            yield Problem(what, partial(columns_of, name, n), n, C, gamma)
-    for loader, n in ((load_iris, 150), (load_wine, 178), (load_breast_cancer, 569), (load_digits, 1797)):
-        for C in (1.0, 100.0):
-            yield Problem(loader.__name__.removeprefix("load_"), partial(bundled, loader, n), n, C)
+KINDS: tuple[tuple[str, Any, float | str, tuple[tuple[Any, ...], ...]], ...] = (
+    ("moons, {1} columns", moons, "scale",
+     ((50, 2, 1.0), (50, 2, 100.0), (200, 2, 1.0), (200, 2, 1e4), (1000, 2, 1.0), (1000, 2, 0.01), (3000, 2, 1e4),
+      (3000, 2, 1.0), (10_000, 20, 1.0), (10_000, 20, 100.0), (30_000, 20, 1.0), (30_000, 20, 0.01))),
+    ("shells, {1} columns", shells, "scale",
+     ((10_000, 3, 1.0), (10_000, 5, 1.0), (30_000, 3, 1.0), (30_000, 8, 1.0), (100_000, 3, 1.0), (200_000, 5, 1.0))),
+    ("clouds, {2} classes, {1} columns", partial(clouds, spread=0.5), "scale",
+     ((1800, 20, 10, 10.0), (1800, 64, 10, 10.0), (4500, 20, 6, 10.0), (4500, 10, 6, 10.0), (2000, 50, 20, 10.0),
+      (4000, 100, 20, 10.0), (500, 4, 4, 10.0), (900, 5, 3, 10.0))),
+    ("clouds, {1} columns", clouds, "scale",
+     ((2000, 1000, 1.0), (2000, 500, 100.0), (6000, 1000, 1.0), (6000, 1000, 100.0))),
+    ("waves, {1} columns", waves, 1.0, ((5000, 3, 10.0), (5000, 6, 10.0), (20_000, 3, 10.0), (20_000, 10, 1.0))),
+    ("coins, {1} columns", coins, "scale", ((1000, 10, 1.0), (1000, 10, 100.0), (5000, 5, 1.0), (5000, 30, 1.0))),
+    ("a9a", "a9a", 1 / 200,
+     ((1500, 1.0), (1500, 100.0), (8000, 100.0), (8000, 1.0), (32_561, 10.0), (32_561, 100.0))),
+    ("MNIST 8", "mnist", 1 / 50, ((4000, 1.0), (4000, 10.0), (20_000, 1.0), (20_000, 10.0))),
+    ("Forest, gamma 0.0001", "covtype", 1e-4, ((8000, 10.0),)),
+    ("Forest, gamma 1e-06", "covtype", 1e-6, ((8000, 10.0),)),
+    ("Forest, gamma 1e-05", "covtype", 1e-5, ((30_000, 10.0),)),
+    ("Forest, gamma 0.0001", "covtype", 1e-4, ((30_000, 10.0),)),
+    ("MNIST, 10 classes", "mnist", 1 / 50, ((3000, 10.0), (6000, 10.0))),
+    ("mushrooms", "mushrooms", "scale", ((8000, 1.0), (4000, 100.0))),
+    ("ijcnn1", "ijcnn1", "scale", ((10_000, 1.0), (40_000, 32.0))),
+    ("letter", "letter", "scale", ((3000, 10.0), (10_000, 10.0))),
+    *(
+        (loader.__name__.removeprefix("load_"), partial(bundled, loader=loader), "scale", ((n, 1.0), (n, 100.0)))
+        for loader, n in ((load_iris, 150), (load_wine, 178), (load_breast_cancer, 569), (load_digits, 1797))
+    ),
+)  # fmt: skip
+"""What is drawn, by what or of which data set, gamma; and for each problem rows, columns, classes, and C."""
+
+PROBLEMS = [
+    Problem(what.format(*sizes), draw, tuple(sizes), C, gamma)
+    for what, draw, gamma, cases in KINDS
+    for *sizes, C in cases
+]
+"""Alike ones one after the other: each half has some of every kind."""
 
 
 def fit(problem: Problem, X: Any, y: Any, solver: str) -> Any:
@@ -142,8 +137,8 @@ def fit(problem: Problem, X: Any, y: Any, solver: str) -> Any:
 
 def measured(ctx: Context, number: int, solver: str) -> Row:
     """Processor seconds of a fit, in a process of its own; nothing where the solver refused."""
-    problem = [*problems()][number]
-    X, y = problem.draw(ctx)
+    problem = PROBLEMS[number]
+    X, y = problem.rows(ctx)
     timing = Timing()
     spent = timing.processor
     signal.alarm(0 if ctx.quick else LIMIT)  # ends the process
@@ -167,20 +162,15 @@ def measured(ctx: Context, number: int, solver: str) -> Row:
     return known
 
 
-def half(number: int, problem: Problem) -> Half:
-    """That of its data where they are in one; of drawn and bundled data those of odd number are to tune on."""
-    draw: Any = problem.draw
-    known = half_of(draw.args[0].partition(",")[0], "kernels") if draw.func is columns_of else None
-    return known or ("tuning" if number % 2 else "reporting")
-
-
 def run(ctx: Context) -> list[Row]:
-    """All problems of a half by all solvers."""
+    """All problems of a half by all solvers; of drawn and bundled data those of odd number are to tune on."""
     rows = []
-    for number, problem in enumerate(problems()):
-        if half(number, problem) != ctx.task.half or (ctx.quick and problem.n > 100):
+    for number, problem in enumerate(PROBLEMS):
+        known = half_of(problem.draw, ctx.task.subject) if isinstance(problem.draw, str) else None
+        n = problem.sizes[0]
+        if (known or ("tuning" if number % 2 else "reporting")) != ctx.task.half or (ctx.quick and n > 100):
             continue
-        row: Row = {"number": number, "problem": problem.name, "rows": problem.n}
+        row: Row = {"number": number, "problem": f"{problem.what}, {n:,} rows, C={problem.C:g}", "rows": n}
         for solver in ("auto", *SOLVERS, "LIBSVM"):
             if solver == "spatial-dual" and row.get("columns", 0) > SPATIAL_COLUMNS:
                 continue  # spatial order leaves nothing out where columns are many

@@ -4,7 +4,7 @@ import json
 from typing import ClassVar
 
 import pytest
-from benchmarks import recorded, summary
+from benchmarks import recorded
 from benchmarks.machine import RESULTS
 from benchmarks.task import Limit, Table, Task, all_tasks, made, ratios
 
@@ -49,18 +49,18 @@ def test_two_machines_stand_beside_each_other(two_machines):
     page = recorded.page("speed", SPEED, two_machines)
     assert page.index("## Q, 2 cores") < page.index("## P, 2 cores")
     assert page.count("### All") == page.count("### Targets") == 2
-    text = summary.text(two_machines, {"speed": SPEED})
+    text = recorded.text(two_machines, {"speed": SPEED})
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if "gradient" in line]
     assert [[row[2], row[3], row[5]] for row in rows] == [["q-2-cores", "0.75", "NO"], ["p-2-cores", "1.5", "yes"]]
 
 
 def test_tuning_data_stand_apart(two_machines):
-    text = summary.text(two_machines, {"speed": Tuned()})
+    text = recorded.text(two_machines, {"speed": Tuned()})
     assert text.index("no evidence for other data") < text.index("gradient")
 
 
 def test_a_quick_summary_judges_nothing(two_machines):
-    text = summary.text(two_machines, {"speed": SPEED}, quick=True)
+    text = recorded.text(two_machines, {"speed": SPEED}, quick=True)
     assert "NO" not in text and "yes" not in text
     assert "Its ratios mean nothing" in text
 
@@ -82,7 +82,7 @@ def test_targets_of_times_and_limits():
 
 
 def test_the_stored_pages_and_summary_are_those_of_the_stored_results():
-    assert (RESULTS / "summary.md").read_text() == summary.text(RESULTS, TASKS), "python -m benchmarks --summary-only"
+    assert (RESULTS / "summary.md").read_text() == recorded.text(RESULTS, TASKS), "python -m benchmarks --summary-only"
     assert (RESULTS / "summary.png").read_bytes().startswith(b"\x89PNG")
     stored = {path.stem for path in RESULTS.glob("*/*.json")}
     assert stored <= TASKS.keys()
@@ -99,5 +99,5 @@ def test_every_stored_machine_says_what_it_is():
 
 
 def test_cases_of_one_peer_have_one_colour():
-    assert summary.family("LinearSVC, neighbours") == summary.family("LinearSVC, a letter")
-    assert summary.family("fairlearn, LR") == summary.family("fairlearn")
+    assert recorded.family("LinearSVC, neighbours") == recorded.family("LinearSVC, a letter")
+    assert recorded.family("fairlearn, LR") == recorded.family("fairlearn")
