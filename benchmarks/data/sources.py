@@ -23,13 +23,11 @@ from widemargin.datasets import GENES, HIERARCHIES, load_people
 from widemargin.exceptions import MissingDataError
 from widemargin.preprocessing import make_preprocessor
 from widemargin_papers import data as papers
-from widemargin_papers.data import Hierarchy, LabelSets, load_hierarchy, synthetic_label_sets
+from widemargin_papers.data import Hierarchy, LabelSets, load_hierarchy
 from widemargin_papers.data.covtype import read_covtype
 from widemargin_papers.data.two_classes import load_ijcnn1, synthetic_rows
 
 Array = npt.NDArray[Any]
-
-N_TOPICS = 50
 
 
 class Words(NamedTuple):
@@ -90,29 +88,7 @@ def standardised(task: LabelSets) -> LabelSets:
     return replace(task, X=X, X_test=X_test)
 
 
-# --- readers, of a folder or of None for a stand-in -------------------------------------------------------------------
-
-
-def hierarchy(name: str, folder: Path | None) -> Hierarchy:
-    """A hierarchy of labels, scaled as its kind asks for."""
-    if folder is None:
-        return paths()
-    scaled: Any = (unit_rows if name == "Enron_corr" else standardised)(load_hierarchy(folder, name))
-    return scaled
-
-
-def ocr(folder: Path | None) -> Words:
-    """OCR letters: 6877 words in ten folds."""
-    if folder is None:
-        return words()
-    path = folder / "structured" / "ocr_letters.npz"
-    if not path.is_file():
-        raise MissingDataError(f"{path.name} is not in {path.parent}; give the folder above by --data.")
-    with np.load(path) as data:
-        X, label, word, fold = (data[name] for name in ("pixels", "label", "word", "fold"))
-    start = np.flatnonzero(np.diff(word, prepend=-1))
-    X = X.astype(np.float64)
-    return Words(*(ragged(np.split(each, start[1:])) for each in (X, label.astype(int))), fold[start])
+# --- stand-ins --------------------------------------------------------------------------------------------------------
 
 
 def paths(n: int = 90) -> Hierarchy:
@@ -242,17 +218,41 @@ def two_classes(name: str, data: Any) -> Rows:
     return np.asarray(X, dtype=np.float64), joined.get(name, lambda label: label == label.max())(y)
 
 
-# --- readers: of a folder, or of None for a stand-in ------------------------------------------------------------------
+# --- what is read, and what stands in for it --------------------------------------------------------------------------
 
 
-def _a9a(folder: Path | None) -> papers.Adult:
-    return papers.synthetic_a9a(QUICK_ROWS) if folder is None else papers.load_a9a(folder)
+def ocr(folder: Path) -> Words:
+    """OCR letters: 6877 words in ten folds."""
+    with np.load(_there(folder / "structured" / "ocr_letters.npz")) as data:
+        X, label, word, fold = (data[name] for name in ("pixels", "label", "word", "fold"))
+    start = np.flatnonzero(np.diff(word, prepend=-1))
+    parts = (ragged(np.split(each, start[1:])) for each in (X.astype(np.float64), label.astype(int)))
+    return Words(*parts, fold[start])
 
 
-def _people(name: str, folder: Path | None) -> pa.Table:
-    if folder is not None:
-        return load_people(folder, name)
-    rng, data = np.random.default_rng(0), papers.synthetic_a9a(QUICK_ROWS)
+def _hierarchy(name: str, folder: Path) -> LabelSets:
+    """Scaled as its kind asks for."""
+    return (unit_rows if name == "Enron_corr" else standardised)(load_hierarchy(folder, name))
+
+
+def _svmlight(path: str, columns: int, folder: Path) -> Rows:
+    X, y = load_svmlight_file(str(_there(folder / path)), n_features=columns)
+    return X.toarray(), y.astype(np.int64)
+
+
+def _there(path: Path) -> Path:
+    if not path.is_file():
+        raise MissingDataError(f"{path} is missing; name the folder of the data by --data or $WIDEMARGIN_DATA.")
+    return path
+
+
+def _bank(folder: Path) -> pa.Table:
+    """UCI bank marketing without the length of the call, where it lies beside the other data."""
+    return csv.read_csv(_there(folder.parent / "cases" / "bank" / "bank.csv.gz"))
+
+
+def _people(name: str) -> pa.Table:
+    rng, data = np.random.default_rng(0), A9A()
     columns = {
         "sex": np.where(data.women, "Female", "Male"), "age": rng.integers(18, 80, QUICK_ROWS),
         "amount": np.exp(rng.normal(size=QUICK_ROWS) + (data.y > 0)), "kind": rng.choice(list("abcd"), QUICK_ROWS),
@@ -262,68 +262,51 @@ def _people(name: str, folder: Path | None) -> pa.Table:
     return pa.table(named | {OUTCOMES[name]: (data.y > 0).astype(int)})
 
 
-def _adult(folder: Path | None) -> pa.Table:
-    """The table of the examples, which is in the repository."""
-    table = csv.read_csv(ROOT / "examples" / "data" / "adult.csv.gz")
-    return table if folder is not None else table.take(np.arange(0, table.num_rows, 16))
-
-
-def _bank(folder: Path | None) -> pa.Table:
-    """Bank marketing without the length of the call, where it lies beside the other data."""
-    if folder is None:
-        return _people("german", None).rename_columns({"credit_risk": "y", "race": "marital"})
-    path = folder.parent / "cases" / "bank" / "bank.csv.gz"
-    if not path.is_file():
-        raise MissingDataError(f"{path} is missing: UCI bank marketing as CSV, with the outcome in the column y.")
-    return csv.read_csv(path)
-
-
 def _two(rows: Any) -> Rows:
     return rows.X, (rows.y > 0).astype(np.int64)
 
 
-def _covtype(folder: Path | None) -> Rows:
-    """Kinds from 1 on; the stand-in has two."""
-    if folder is not None:
-        return read_covtype(folder)
-    X, y = _two(synthetic_rows(500, 54))
-    return X, 2 - y
+def _topics() -> LabelSets:
+    return unit_rows(papers.synthetic_label_sets(80, 20))
 
 
-def _svmlight(path: str, columns: int, folder: Path | None) -> Rows:
-    if folder is None:
-        return _two(synthetic_rows(400, columns))
-    if not (folder / path).is_file():
-        raise MissingDataError(f"{folder / path} is missing; name the folder by --data or $WIDEMARGIN_DATA.")
-    X, y = load_svmlight_file(str(folder / path), n_features=columns)
-    return X.toarray(), y.astype(np.int64)
+def _either(read: Callable[[Path], Any], stand_in: Callable[[], Any]) -> Source:
+    """A data set of a folder; in a quick run, without one, what stands in for it."""
+    return lambda folder: stand_in() if folder is None else read(folder)
 
 
+def _rows_like(read: Callable[[Path], Any], columns: int) -> Source:
+    return _either(read, lambda: _two(synthetic_rows(400, columns)))
+
+
+ADULT = partial(csv.read_csv, ROOT / "examples" / "data" / "adult.csv.gz")
+"""The table of the examples, which is in the repository."""
+
+A9A = partial(papers.synthetic_a9a, QUICK_ROWS)
 SOURCES: dict[str, Source] = {
-    "a9a": _a9a,
-    "adult": _adult,
-    "bank": _bank,
-    **{name: partial(_people, name) for name in ("compas", "credit-card", "german")},
-    "covtype": _covtype,
-    "ijcnn1": lambda folder: _two(synthetic_rows(400, 22) if folder is None else load_ijcnn1(folder)),
-    "letter": partial(_svmlight, "multiclass/letter.libsvm.gz", 16),
-    "mushrooms": partial(_svmlight, "binary/mushrooms.libsvm.gz", 112),
-    "mnist": lambda folder: papers.synthetic_digits(QUICK_ROWS) if folder is None else papers.load_mnist(folder),
+    "a9a": _either(papers.load_a9a, A9A),
+    "adult": _either(lambda _: ADULT(), lambda: ADULT().take(np.arange(0, 48_842, 16))),
+    "bank": _either(_bank, lambda: _people("bank").rename_columns({"race": "marital"})),
+    **{
+        name: _either(partial(load_people, name=name), partial(_people, name))
+        for name in ("compas", "credit-card", "german")
+    },
+    "covtype": _rows_like(read_covtype, 54),
+    "ijcnn1": _rows_like(lambda folder: _two(load_ijcnn1(folder)), 22),
+    "letter": _rows_like(partial(_svmlight, "multiclass/letter.libsvm.gz", 16), 16),
+    "mushrooms": _rows_like(partial(_svmlight, "binary/mushrooms.libsvm.gz", 112), 112),
+    "mnist": _either(papers.load_mnist, partial(papers.synthetic_digits, QUICK_ROWS)),
     "breast cancer": lambda folder: load_breast_cancer(return_X_y=True),
     "digits": lambda folder: load_digits(return_X_y=True),
-    "drawn: people of a9a": lambda folder: partial(resampled_task, _a9a(folder)),
+    "drawn: people of a9a": lambda folder: partial(resampled_task, SOURCES["a9a"](folder)),
     "drawn: dense": lambda folder: dense_task,
     "drawn: mixed columns": lambda folder: mixed_task,
     "drawn: heavy columns": lambda folder: heavy_task,
     **{name: lambda folder, make=make: make for name, make in KERNEL_FAMILIES.items()},
     **{name: lambda folder, name=name: family(name) for name in RISK_FAMILIES},
-    "yeast": lambda folder: papers.synthetic_label_sets(60, 5) if folder is None else papers.load_yeast(folder),
-    "rcv1": lambda folder: (
-        unit_rows(synthetic_label_sets(80, 20)) if folder is None else papers.load_rcv1(folder, N_TOPICS)
-    ),
-    "rcv1, all topics": lambda folder: (
-        unit_rows(synthetic_label_sets(80, 20)) if folder is None else papers.load_rcv1(folder)
-    ),
-    **{name: partial(hierarchy, name) for name in HIERARCHIES | GENES},
-    "ocr": ocr,
+    "yeast": _either(papers.load_yeast, partial(papers.synthetic_label_sets, 60, 5)),
+    "rcv1": _either(partial(papers.load_rcv1, n_labels=50), _topics),
+    "rcv1, all topics": _either(papers.load_rcv1, _topics),
+    **{name: _either(partial(_hierarchy, name), paths) for name in HIERARCHIES | GENES},
+    "ocr": _either(ocr, words),
 }

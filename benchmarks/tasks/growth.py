@@ -126,7 +126,7 @@ def measured(ctx: Context, name: str, size: int) -> Row:
     timing = Timing.of(run, ctx.repeats)
     return {
         "axis": name, "size": size, "processor_s": min(timing.processor),
-        "grown_mb": None if grown is None else round(grown / 1e6, 1), "data_mb": round(8e-6 * axis.numbers(size), 1),
+        "grown_mb": grown and round(grown, 1), "data_mb": round(8e-6 * axis.numbers(size), 1),
     }  # fmt: skip
 
 
@@ -192,7 +192,7 @@ def many_labels_of(ctx: Context, n: int) -> Row:
         timing, grown = resident_growth(lambda: Timing.of(partial(model.fit, X[:n], Y[:n])))
     return {
         "rows": n, "labels": LABELS, "processor_s": timing.processor_median,
-        "grown_mb": None if grown is None else grown / 1e6, "passes": model.n_iter_, "gap": model.gap_,
+        "grown_mb": grown, "passes": model.n_iter_, "gap": model.gap_,
         "jaccard": float(jaccard_score(Y[n:], model.predict(X[n:]), average="samples")),
     }  # fmt: skip
 
@@ -200,27 +200,28 @@ def many_labels_of(ctx: Context, n: int) -> Row:
 # --- a cluster --------------------------------------------------------------------------------------------------------
 
 
-def _late(call: Callable[..., Any], delay: float, calls: list[Any]) -> Callable[..., Any]:
-    """A call that is answered so many seconds late, as on a far cluster, and noted."""
+def _late(kind: Any, delay: float, calls: list[str]) -> Any:
+    """Blocks of a kind whose every call is answered so many seconds late, as on a far cluster; notes the calls."""
 
-    def late(*message: Any, **options: Any) -> Any:
-        time.sleep(delay)
-        calls.append(call)
-        return call(*message, **options)
+    def asked(name: str) -> Callable[..., Any]:
+        def call(self: Any, *message: Any, **options: Any) -> Any:
+            time.sleep(delay)
+            calls.append(name)
+            return getattr(kind, name)(self, *message, **options)
 
-    return late
+        return call
+
+    return type("Late", (kind,), {name: asked(name) for name in ("map", "sum", "advance")})
 
 
 def late(ctx: Context, workers: int, delay: float) -> Row:
     """A fit over blocks on so many workers of this machine (0: in this process) that answer late; its second run."""
-    task, calls = drawn(ctx.pick(400_000, 400), 20), list[Any]()
+    task, calls = drawn(ctx.pick(400_000, 400), 20), list[str]()
     model, rows = RateConstrainedClassifier(ctx.pick(GOAL, "minimize error_rate()")), task.blocks(ctx.pick(50_000, 200))
     with cluster(workers) if workers else nullcontext() as client:
         for _ in range(ctx.pick(2, 1)):
             calls.clear()
-            blocks = DaskMap(rows, client) if workers else SerialMap(rows)
-            for name in ("map", "sum", "advance"):
-                setattr(blocks, name, _late(getattr(blocks, name), delay, calls))
+            blocks = _late(DaskMap if workers else SerialMap, delay, calls)(rows, *([client] if workers else []))
             timing = Timing.of(partial(model.fit_blocks, blocks, gather_below=0))
     return {
         "workers": workers, "delay_ms": 1000 * delay, "seconds": timing.median, "processor_s": timing.processor_median,

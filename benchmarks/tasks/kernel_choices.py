@@ -10,7 +10,7 @@ from sklearn.svm import SVC
 
 from benchmarks.machine import resident_growth
 from benchmarks.task import Context, Row, Table, Task, Timing, each_fresh
-from benchmarks.tasks.kernel_speed import fit, some, task
+from benchmarks.tasks.kernel_speed import some, task
 from widemargin import KernelSVC, SBPClassifier, kernel_search
 
 
@@ -31,11 +31,11 @@ def searches(ctx: Context) -> list[Row]:
 def cached_fit(ctx: Context, size: float) -> Row:
     """A fit with the default C and width, with so many megabytes of kernel rows; memory as it grew at most."""
     of = some(task(ctx, "a9a"), ctx.pick(32_561, 400))._replace(C=1.0, gamma="scale")
-    fit(of._replace(X=of.X[:200], y=of.y[:200]))  # compiles
-    _, grown = resident_growth(partial(fit, of, cache_size=size))
-    run = Timing.of(partial(fit, of, cache_size=size))
+    of._replace(X=of.X[:200], y=of.y[:200]).fit()  # compiles
+    _, grown = resident_growth(partial(of.fit, cache_size=size))
+    run = Timing.of(partial(of.fit, cache_size=size))
     return {
-        "cache_size": size, "processor_s": run.processor_median, "grown_mb": None if grown is None else grown / 1e6,
+        "cache_size": size, "processor_s": run.processor_median, "grown_mb": grown,
         "kernel_rows": run.result.evaluations_ / len(of.y),
     }  # fmt: skip
 

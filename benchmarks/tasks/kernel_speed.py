@@ -35,13 +35,29 @@ class KernelTask(NamedTuple):
     C: float
     tol: float = 1e-3
 
+    def ours(self, **options: Any) -> KernelSVC:
+        """To be fitted."""
+        return KernelSVC(**{"C": self.C, "gamma": self.gamma, "tol": self.tol, "random_state": 0} | options)
+
+    def fit(self, **options: Any) -> KernelSVC:
+        """A whole fit, without its advice."""
+        with quietly():
+            return self.ours(**options).fit(self.X, self.y)
+
+    def timed(self, model: Any) -> Row:
+        """Seconds of a fit, its test error and support vectors."""
+        timing = Timing.of(partial(model.fit, self.X, self.y))
+        return {
+            "wall_s": round(timing.median, 3), "processor_s": round(timing.processor_median, 3),
+            "test_error": float(np.mean(model.predict(self.X_test) != self.y_test)),
+            "support": int(model.support_.shape[0]), "rows": int(self.y.shape[0]),
+        }  # fmt: skip
+
 
 PUBLISHED = {"a9a": (1 / 200, 100.0, 1e-3), "mnist": (1 / 50, 1.0, 1e-3), "covtype": (1e-4, 10.0, 0.5)}
 """Width, C and tolerance of the kernel paper's tasks."""
 
-OWN_WIDTH = {
-    "letter": (6.5, 100.0), "ijcnn1": (0.17, 100.0), "drawn: textures": (0.024, 1.0),
-}  # fmt: skip
+OWN_WIDTH = {"letter": (6.5, 100.0), "ijcnn1": (0.17, 100.0), "drawn: textures": (0.024, 1.0)}
 """Width and C of reporting data, by a `kernel_search` on 1,500 rows, rounded."""
 
 FOREST = 522_910
@@ -91,13 +107,6 @@ def some(whole: KernelTask, n: int, seed: int = 0, n_test: int | None = None) ->
     return whole._replace(X=whole.X[rows], y=whole.y[rows], X_test=whole.X_test[:n_test], y_test=whole.y_test[:n_test])
 
 
-def fit(of: KernelTask, **options: Any) -> KernelSVC:
-    """A whole fit, without its advice."""
-    with quietly():
-        made = KernelSVC(**{"C": of.C, "gamma": of.gamma, "tol": of.tol, "random_state": 0} | options)
-        return made.fit(of.X, of.y)
-
-
 def peers(ctx: Context, *names: str) -> list[str]:
     """Those of the peers that can be asked."""
     return [name for name in names if name == LIBSVM or ctx.peer("sklearnex.svm") is not None]
@@ -112,16 +121,6 @@ def peer(name: str, of: KernelTask, threads: int = 1, **options: Any) -> Any:
     return maker(C=of.C, gamma=of.gamma, **options)
 
 
-def timed(model: Any, of: KernelTask) -> Row:
-    """Seconds of a fit, its test error and support vectors."""
-    timing = Timing.of(partial(model.fit, of.X, of.y))
-    return {
-        "wall_s": round(timing.median, 3), "processor_s": round(timing.processor_median, 3),
-        "test_error": float(np.mean(model.predict(of.X_test) != of.y_test)), "support": int(model.support_.shape[0]),
-        "rows": int(of.y.shape[0]),
-    }  # fmt: skip
-
-
 # --- by threads and devices -------------------------------------------------------------------------------------------
 
 COUNTS = (1, 2, 4, 8, 16)
@@ -132,7 +131,7 @@ TEN, GRID = "mnist, ten classes", "a9a, 16,100 rows, 50 C, 10 folds"
 def _run(case: str, solver: str, of: KernelTask, count: int, make: Callable[[], Any]) -> Row:
     """A fit and predictions of 10,000 new rows; the second ones, as the first may pack the support vectors."""
     with threadpool_limits(count), quietly():
-        fitted = timed(model := make(), of)
+        fitted = of.timed(model := make())
         new = of.X_test[:10_000]
         predicted = [Timing.of(partial(model.predict, new)).median for _ in range(2)]
         one = min(Timing.of(partial(model.predict, new[:1])).median for _ in range(20))
@@ -148,10 +147,9 @@ def by_threads(ctx: Context, names: Sequence[str], counts: Sequence[int], *other
     for name in names:
         of = task(ctx, name)
         for precision in ("single", "double"):  # compiles
-            fit(some(of, 12_000), solver_options={"precision": precision})
+            some(of, 12_000).fit(solver_options={"precision": precision})
         for count in sorted({count for count in counts if count <= cpu_count()}):
-            ours = partial(KernelSVC, C=of.C, gamma=of.gamma, tol=of.tol, random_state=0)
-            rows.append(_run(name, "KernelSVC", of, count, ours))
+            rows.append(_run(name, "KernelSVC", of, count, of.ours))
             for other in peers(ctx, *others):
                 theirs = partial(peer, other, of, count, tol=of.tol, cache_size=2000.0)
                 rows.append(_run(name, other, of, count, theirs))
@@ -167,7 +165,7 @@ def on_device(ctx: Context) -> list[Row]:
     tasks, threads = {name: task(ctx, name) for name in ("a9a", "mnist", "covtype")}, cpu_count()
     tasks[TEN] = KernelTask(*(part[: ctx.pick(None, 1000)] for part in images), 0.02, 10.0)
     for name, of in tasks.items():
-        make = partial(KernelSVC, C=of.C, gamma=of.gamma, tol=of.tol, random_state=0, solver_options=options)
+        make = partial(of.ours, solver_options=options)
         try:
             _run(name, solver, some(of, 3000, n_test=100), threads, make)
         except CapabilityError as error:
@@ -280,9 +278,9 @@ def to_the_error(ctx: Context, name: str, seed: int, solver: str) -> Row:
     of = split(ctx, name, seed)
     about = {"case": name, "split": seed, "solver": solver}
     if solver not in OURS:
-        return about | timed(peer(solver, of, cache_size=1000.0, **PEERS[solver]), of)
-    fit(of, **{"tol": 1e-3} | OURS[solver])  # compiles whatever these rows need
-    return about | timed(KernelSVC(C=of.C, gamma=of.gamma, random_state=seed, **OURS[solver]), of)
+        return about | of.timed(peer(solver, of, cache_size=1000.0, **PEERS[solver]))
+    of.fit(**OURS[solver])  # compiles whatever these rows need
+    return about | of.timed(of.ours(**OURS[solver] | {"random_state": seed}))
 
 
 def runs_of(ctx: Context, names: Mapping[str, int]) -> list[Row]:
