@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import timeit
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -60,17 +61,11 @@ def kernels_of(source: Path) -> dict[str, Callable[[], Callable[[], Any]]]:
 
 def _median(make: Callable[[], Callable[[], Any]], samples: int) -> float:
     """Processor seconds of one run, when the kernel is compiled and warm."""
-
-    def seconds(number: int) -> float:
-        start = time.process_time()
-        for _ in range(number):
-            action()
-        return (time.process_time() - start) / number
-
     action = make()
     action()
-    number = max(1, int(SAMPLE_SECONDS / max(min(seconds(1) for _ in range(3)), 1e-6)))
-    return float(np.median([seconds(number) for _ in range(samples)]))
+    timer = timeit.Timer(action, timer=time.process_time)
+    number = max(1, int(SAMPLE_SECONDS / max(min(timer.repeat(3, 1)), 1e-6)))
+    return float(np.median(timer.repeat(samples, number))) / number
 
 
 def _time(source: str, samples: str, *names: str) -> None:

@@ -202,6 +202,13 @@ class Task:
     # Whether it is left out where no task is named.
     asked_only = False
 
+    def __init_subclass__(cls, **settings: object) -> None:
+        """These stand in the head of a class where they differ."""
+        for name, value in settings.items():
+            if not hasattr(cls, name):
+                raise TypeError(f"{cls.__name__}: a task has no setting {name!r}")
+            setattr(cls, name, value)
+
     def targets(self, content: Content) -> Iterable[Limit]:
         """What was aimed at, beside what was measured."""
         return ()
@@ -218,15 +225,14 @@ class Task:
         """The docstring on one line."""
         return " ".join((inspect.getdoc(type(self)) or "").split())
 
-    def table(self, name: str) -> Table:
-        """A table by its name; "targets" is there for every task: what was asked for and what was measured."""
-        if name != "targets":
-            return self.tables[name]
-
-        def asked(content: Content) -> list[Row]:
-            return [item.to_row() for item in made(self.targets, content) if item.limit is not None]
-
-        return Table("Targets", asked, "what | measured | target | reached")
+    def all_tables(self) -> dict[str, Table]:
+        """Its tables, and for every task "targets": what was asked for and what was measured."""
+        asked = Table(
+            "Targets",
+            lambda content: [item.to_row() for item in made(self.targets, content) if item.limit is not None],
+            "what | measured | target | reached",
+        )
+        return {**self.tables, "targets": asked}
 
 
 @dataclass(frozen=True)

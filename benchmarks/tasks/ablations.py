@@ -133,13 +133,11 @@ def goal_device(device: str, ctx: Context) -> list[Row]:
 _DEVICES = "device | cases | least gain: {least:.2f} | median: {median:.2f} | largest: {most:.2f} | verdict"
 
 
-class kernel_ablations(Task):
+class kernel_ablations(Task, subject="kernels", repeats=3):
     """What each device of `KernelSVC` is worth on drawn families and public data that played no part in its tuning: the
     same fit with and without it, processor seconds, medians of interleaved repeats. Rows of bytes need AVX-512 VNNI.
     """
 
-    subject = "kernels"
-    repeats = 3
     parts = {"cases": kernel_devices}
     tables = {
         "devices": Table("Every device of the kernel solvers, its gain on the reporting half", by_device, _DEVICES),
@@ -151,12 +149,11 @@ class kernel_ablations(Task):
     }  # fmt: skip
 
 
-class goal_ablations(Task):
+class goal_ablations(Task, repeats=3):
     """What each device of the fits to goals is worth on data that nothing was chosen on: the same fit with and without
     it, processor seconds, medians of interleaved repeats.
     """
 
-    repeats = 3
     parts = {device: partial(goal_device, device) for device in GOAL_DEVICES}
     tables = {
         "devices": Table("Every device of the fits to goals, its gain on the reporting half", by_device, _DEVICES),

@@ -47,21 +47,7 @@ GROUPS = {"adult": "sex", "compas": "race", "german": "age", "credit-card": "SEX
 OLDER = {"german": 25, "bank": 60}
 
 PARITY, RECALL_FLOOR = "demographic parity", "recall floor"
-NAMES: dict[str, dict[str, str]] = {
-    PARITY: {
-        "fairlearn": "DemographicParity", "error_parity": "demographic_parity", "oxonfair": "demographic_parity",
-    },
-    "equal opportunity": {
-        "fairlearn": "TruePositiveRateParity", "error_parity": "true_positive_rate_parity",
-        "oxonfair": "equal_opportunity", "fairgbm": "FNR",
-    },
-    "equalised odds": {
-        "fairlearn": "EqualizedOdds", "error_parity": "equalized_odds", "oxonfair": "equalized_odds_max",
-        "fairgbm": "FPR,FNR",
-    },
-    RECALL_FLOOR: {"oxonfair": "recall", "sklearn": "recall"},
-}  # fmt: skip
-"""The goals, and what the other libraries that know them call them."""
+GOALS = (PARITY, "equal opportunity", "equalised odds")
 
 
 class Case(NamedTuple):
@@ -135,37 +121,37 @@ def _held_out(of: Case) -> tuple[Any, People]:
     return booster().fit(train.X[fit], train.y[fit]), train.take(held)
 
 
-def _exponentiated_gradient(of: Case) -> Any:
+def _exponentiated_gradient(of: Case, word: str) -> Any:
     from fairlearn import reductions
 
-    moment = getattr(reductions, NAMES[of.kind]["fairlearn"])(difference_bound=of.level)
+    moment = getattr(reductions, word)(difference_bound=of.level)
     reduction = reductions.ExponentiatedGradient(booster(), moment, eps=of.level)
     reduction.fit(of.train.X, of.train.y, sensitive_features=of.train.code)
     return reduction._pmf_predict(of.test.X)[:, 1]
 
 
-def _threshold_optimizer(of: Case) -> Any:
+def _threshold_optimizer(of: Case, word: str) -> Any:
     from fairlearn.postprocessing import ThresholdOptimizer
 
     scorer, held = _held_out(of)
-    chosen = ThresholdOptimizer(
-        estimator=scorer, constraints=NAMES[of.kind]["error_parity"], prefit=True, predict_method="predict_proba"
-    ).fit(held.X, held.y, sensitive_features=held.code)
+    chosen = ThresholdOptimizer(estimator=scorer, constraints=word, prefit=True, predict_method="predict_proba").fit(
+        held.X, held.y, sensitive_features=held.code
+    )
     return chosen._pmf_predict(of.test.X, sensitive_features=of.test.code)[:, 1]
 
 
-def _error_parity(of: Case) -> Any:
+def _error_parity(of: Case, word: str) -> Any:
     from error_parity import RelaxedThresholdOptimizer
 
     scorer, held = _held_out(of)
     chosen = RelaxedThresholdOptimizer(
-        predictor=lambda X: scorer.predict_proba(X)[:, 1], constraint=NAMES[of.kind]["error_parity"], tolerance=of.level
+        predictor=lambda X: scorer.predict_proba(X)[:, 1], constraint=word, tolerance=of.level
     )
     chosen.fit(X=held.X, y=held.y, group=held.code)
     return np.mean([chosen.predict(of.test.X, group=of.test.code) for _ in range(DRAWS)], axis=0)
 
 
-def _oxonfair(of: Case, guessed: bool = False) -> Any:
+def _oxonfair(of: Case, word: str, guessed: bool = False) -> Any:
     """With groups that are seen or guessed at prediction; a recall floor knows none."""
     from oxonfair import FairPredictor, group_metrics
 
@@ -174,24 +160,24 @@ def _oxonfair(of: Case, guessed: bool = False) -> Any:
     known: dict[str, Any] = {"groups": None} if floor else {}
     if guessed:
         known = {"inferred_groups": booster().fit(of.train.X, of.train.code)}
-    chosen, rate = FairPredictor(scorer, given[0], **known), getattr(group_metrics, NAMES[of.kind]["oxonfair"])
+    chosen, rate = FairPredictor(scorer, given[0], **known), getattr(group_metrics, word)
     chosen.fit(group_metrics.accuracy, rate, 1.0 - of.level if floor else of.level)
     return np.ravel(chosen.predict(given[1]))
 
 
-def _fairgbm(of: Case) -> Any:
+def _fairgbm(of: Case, word: str) -> Any:
     import fairgbm
 
     rows = fairgbm.Dataset(of.train.X, of.train.y, constraint_group=of.train.code)
     settings = {
-        "objective": "constrained_cross_entropy", "constraint_type": NAMES[of.kind]["fairgbm"], "num_leaves": 15,
+        "objective": "constrained_cross_entropy", "constraint_type": word, "num_leaves": 15,
         "constraint_fnr_tolerance": of.level, "constraint_fpr_tolerance": of.level, "num_threads": 1, "verbose": -1,
         "seed": 0,
     }  # fmt: skip
     return fairgbm.train(settings, rows, 100).predict(of.test.X) > 0.5
 
 
-def _tuned_threshold(of: Case) -> Any:
+def _tuned_threshold(of: Case, word: str) -> Any:
     def score(y: Any, called: Any) -> float:
         """Accuracy, and below it by the shortfall where the floor is missed."""
         found = recall_score(y, called)
@@ -201,11 +187,10 @@ def _tuned_threshold(of: Case) -> Any:
     return chosen.fit(of.train.X, of.train.y).predict(of.test.X)
 
 
-Method = Callable[[Case], Any]
 NO_GOAL = "no goal"
 REDUCTION = partial(GoalReduction, one_run=False)
 BY_GROUP = partial(GoalThresholdClassifier, cv=5, per_population="group")
-UNAWARE: dict[str, Method] = {
+UNAWARE: dict[str, Callable[[Case], Any]] = {
     "linear": _linear,
     "reduction": partial(_ours, make=REDUCTION),
     "one run": partial(_ours, make=partial(GoalReduction, one_run=True)),
@@ -213,42 +198,52 @@ UNAWARE: dict[str, Method] = {
 
 
 class Comparison(NamedTuple):
-    """Methods side by side: which of ours is held against the peers, all of ours, and the peers with their modules."""
+    """Methods side by side under some goals: which of ours is held against the peers, all of ours, and the peers.
+
+    Of these the module, the call, and what they call the goals, if they know them.
+    """
 
     title: str
+    goals: tuple[str, ...]
     first: str
-    ours: dict[str, Method]
-    peers: dict[str, tuple[str, Method]]
+    ours: dict[str, Callable[[Case], Any]]
+    peers: dict[str, tuple[str, Callable[[Case, str], Any], tuple[str | None, ...]]]
 
 
+RATES = ("demographic_parity", "true_positive_rate_parity", "equalized_odds")
+OXONFAIR = ("demographic_parity", "equal_opportunity", "equalized_odds_max")
 BLIND = Comparison(
-    "Group unseen at prediction", "one run",
+    "Group unseen at prediction", GOALS, "one run",
     UNAWARE | {"guessed groups": partial(_ours, make=partial(BY_GROUP, group_estimator=booster()))},
     {
-        "fairlearn ExponentiatedGradient": ("fairlearn", _exponentiated_gradient),
-        "OxonFair, inferred groups": ("oxonfair", partial(_oxonfair, guessed=True)),
-        "FairGBM": ("fairgbm", _fairgbm),
+        "fairlearn ExponentiatedGradient": (
+            "fairlearn", _exponentiated_gradient, ("DemographicParity", "TruePositiveRateParity", "EqualizedOdds"),
+        ),
+        "OxonFair, inferred groups": ("oxonfair", partial(_oxonfair, guessed=True), OXONFAIR),
+        "FairGBM": ("fairgbm", _fairgbm, (None, "FNR", "FPR,FNR")),
     },
 )  # fmt: skip
 AWARE = Comparison(
-    "Group seen at prediction", "thresholds by group",
+    "Group seen at prediction", GOALS, "thresholds by group",
     {
         "thresholds by group": partial(_ours, make=BY_GROUP, aware=True),
         "reduction by group": partial(_ours, make=partial(REDUCTION, per_population="group"), aware=True),
     },
     {
-        "fairlearn ThresholdOptimizer": ("fairlearn", _threshold_optimizer),
-        "error-parity": ("error_parity", _error_parity),
-        "OxonFair": ("oxonfair", _oxonfair),
+        "fairlearn ThresholdOptimizer": ("fairlearn", _threshold_optimizer, RATES),
+        "error-parity": ("error_parity", _error_parity, RATES),
+        "OxonFair": ("oxonfair", _oxonfair, OXONFAIR),
     },
 )  # fmt: skip
 FLOOR = Comparison(
-    "Recall floor", "threshold", UNAWARE | {"threshold": partial(_ours, make=partial(GoalThresholdClassifier, cv=5))},
+    "Recall floor", (RECALL_FLOOR,), "threshold",
+    UNAWARE | {"threshold": partial(_ours, make=partial(GoalThresholdClassifier, cv=5))},
     {
-        "scikit-learn TunedThresholdClassifierCV": ("sklearn", _tuned_threshold),
-        "OxonFair": ("oxonfair", _oxonfair),
+        "scikit-learn TunedThresholdClassifierCV": ("sklearn", _tuned_threshold, ("recall",)),
+        "OxonFair": ("oxonfair", _oxonfair, ("recall",)),
     },
 )  # fmt: skip
+COMPARISONS = (BLIND, AWARE, FLOOR)
 WITHOUT_LEVEL = {NO_GOAL, "fairlearn ThresholdOptimizer"}
 """One model whatever the level is; the second asks for parity itself."""
 
@@ -268,7 +263,9 @@ def measured(called: Any, test: People, kind: str) -> tuple[float, float]:
 def points(name: str, context: Context) -> list[Row]:
     """Error and violation on new rows of every method at every level of every goal, on a table."""
     whole, rows = people(name, context.load(name)).take(slice(context.pick(None, 400))), []
-    for split, kind in product(range(context.pick(SPLITS, 1)), context.pick(list(NAMES), [PARITY, RECALL_FLOOR])):
+    for split, kind in product(
+        range(context.pick(SPLITS, 1)), context.pick([*GOALS, RECALL_FLOOR], [PARITY, RECALL_FLOOR])
+    ):
         order = np.random.default_rng(2000 + split).permutation(len(whole.y))
         n_train = min(TRAIN_ROWS, len(order) // 2)
         train, test = whole.take(order[:n_train]), whole.take(order[n_train:])
@@ -276,11 +273,13 @@ def points(name: str, context: Context) -> list[Row]:
         # The constant model of no violation: of a recall floor it calls everybody positive.
         trivial = 1.0 - share if kind == RECALL_FLOOR else min(share, 1.0 - share)
         levels = (FLOORS if kind == RECALL_FLOOR else LEVELS)[context.pick(slice(None), slice(1, 2))]
-        ours, peers = {NO_GOAL: _plain}, dict[str, Method]()
-        for of in (FLOOR,) if kind == RECALL_FLOOR else (BLIND, AWARE):
+        ours, peers = {NO_GOAL: _plain}, dict[str, Callable[[Case], Any]]()
+        for of in (of for of in COMPARISONS if kind in of.goals):
             ours |= of.ours
-            known = {title: its for title, its in of.peers.items() if its[0] in NAMES[kind]}
-            peers |= {title: call for title, (module, call) in known.items() if context.peer(module) is not None}
+            for title, (module, call, words) in of.peers.items():
+                word = words[of.goals.index(kind)]
+                if word is not None and context.peer(module) is not None:
+                    peers[title] = partial(call, word=word)
         for (method, call), level in product((ours | peers).items(), levels):
             if method in WITHOUT_LEVEL and level != levels[0]:
                 continue
@@ -371,14 +370,12 @@ def _seconds_table(names: Sequence[str]) -> Table:
     return Table("Mean processor seconds of a fit", _seconds, f"method | {seconds}")
 
 
-class any_model(Task):
+class any_model(Task, subject="any model", peers=("fairlearn", "oxonfair", "error-parity", "fairgbm", "lightgbm")):
     """Boosted trees under fairness goals on german, credit-card, bank: the error at equal violation on new rows, beside
     fairlearn, error-parity, OxonFair and FairGBM, who does not see the group at prediction and who does; and under a
     recall floor
     """
 
-    subject = "any model"
-    peers = ("fairlearn", "oxonfair", "error-parity", "fairgbm", "lightgbm")
     parts = {name: partial(points, name) for name in HALVES["any model"]["reporting"]}
     tables = {
         "blind": _table(BLIND), "aware": _table(AWARE), "floor": _table(FLOOR), "seconds": _seconds_table(tuple(parts)),
@@ -386,7 +383,7 @@ class any_model(Task):
 
     def targets(self, content: Content) -> Iterable[Limit]:
         """What the guide names first is not behind the best peer by more than two standard errors."""
-        for of in (BLIND, AWARE, FLOOR):
+        for of in COMPARISONS:
             for row in _compared(of, content):
                 if "best" in row:
                     mean, error = row["minus"]
@@ -417,11 +414,10 @@ class any_model(Task):
         figure.savefig(path, dpi=85, metadata={"Software": None})
 
 
-class any_model_tuned(any_model):
+class any_model_tuned(any_model, half="tuning"):
     """Boosted trees under fairness goals on adult, compas: the error at equal violation on new rows, beside fairlearn,
     error-parity, OxonFair and FairGBM, who does not see the group at prediction and who does; and under a recall floor
     """
 
-    half = "tuning"
     parts = {name: partial(points, name) for name in HALVES["any model"]["tuning"]}
     tables = any_model.tables | {"seconds": _seconds_table(tuple(parts))}

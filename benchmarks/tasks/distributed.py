@@ -318,14 +318,11 @@ def _out_of_core(content: Content) -> Iterable[Row]:
         yield row | {"minutes": row["seconds"] / 60, **sizes}
 
 
-class distributed(Task):
+class distributed(Task, half="tuning", repeats=3, processes=2):
     """Training over blocks, a pass being a sum over blocks; two worker processes of one thread each (Dask), everything
     else on one thread.
     """
 
-    half = "tuning"
-    repeats = 3
-    processes = 2
     parts = {"overhead": overhead, "passes": passes, "costs": costs, "large": large, "kills": kills}
     tables = {
         "overhead": Table(

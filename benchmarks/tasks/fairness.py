@@ -86,12 +86,11 @@ def _fits(content: Content) -> Iterable[Row]:
         yield mine | ({"peer": theirs[0], "times": times[0]} if theirs else {})
 
 
-class fairness_people(Task):
+class fairness_people(Task, peers=("fairlearn",)):
     """One group is called positive at least kappa times as often as the other: whole fits with the defaults beside
     fairlearn's ExponentiatedGradient over LinearSVC with an equivalent bound, on at most 6,000 training rows.
     """
 
-    peers = ("fairlearn",)
     parts = {"people": fits}
     tables = {
         "few": Table(

@@ -1,7 +1,7 @@
 """How time and memory grow: exponents over at least four doublings, threads, and a billion rows on a cluster."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import partial
 from itertools import product
@@ -144,17 +144,18 @@ def exponents(content: Content) -> Iterable[Row]:
     for name, rows in grouped(content["growth"], "axis"):
         if len(rows) < 5:
             continue
-        sizes, seconds, grown = (
-            np.array([row[key] or 0.0 for row in rows]) for key in ("size", "processor_s", "grown_mb")
-        )
-        last = rows[-1]
+        grown, last = [row["grown_mb"] or 0.0 for row in rows], rows[-1]
         # Of few megabytes it is the allocator's pages that are counted, not the method's.
-        much = grown.min() >= 1.0 and grown[-1] >= 10.0
+        much = min(grown) >= 1.0 and grown[-1] >= 10.0
         yield last | {
-            "what": AXES[name].what, "from": rows[0]["size"], "time": linregress(np.log(sizes), np.log(seconds)).slope,
-            "memory": linregress(np.log(sizes), np.log(grown)).slope if much else None,
+            "what": AXES[name].what, "from": rows[0]["size"], "time": _slope(rows, "size", "processor_s"),
+            "memory": _slope(rows, "size", "grown_mb") if much else None,
             "readings": last["processor_s"] / (last["data_mb"] / 1000 / bandwidth),
         }  # fmt: skip
+
+
+def _slope(rows: Sequence[Row], size: str, cost: str) -> float:
+    return float(linregress(*(np.log([row[key] for row in rows]) for key in (size, cost))).slope)
 
 
 # --- many labels ------------------------------------------------------------------------------------------------------
@@ -269,13 +270,11 @@ def _billion(content: Content) -> Iterable[Row]:
         }  # fmt: skip
 
 
-class growth(Task):
+class growth(Task, half="neutral", repeats=2):
     """How processor time and memory grow with rows, columns, constraints, groups, support vectors and labels, on rows
     drawn here; what late answers of a cluster cost a fit over blocks, and what follows for a billion rows.
     """
 
-    half = "neutral"
-    repeats = 2
     parts = {
         "thread": thread,
         "growth": each_fresh(
@@ -337,9 +336,9 @@ class growth(Task):
 # --- threads ----------------------------------------------------------------------------------------------------------
 
 
-def _read(size: int) -> Callable[[], Any]:
+def _reading(size: int) -> Callable[[], Any]:
     vector = np.ones(size)
-    return lambda: in_threads(size, 1, lambda first, last: vector[first:last].sum())
+    return partial(in_threads, size, 1, lambda first, last: vector[first:last].sum())
 
 
 _PAIRS: Row = {"noise": 0.3, "above": 0.5, "edges": "full", "C": 0.01, "max_iter": 20}
@@ -349,7 +348,7 @@ THREADED: dict[str, tuple[Callable[..., Callable[[], Any]], tuple[int, ...]]] = 
     "label sets, 4,000 x 14, all pairs, 20 passes": (partial(_label_sets, **_PAIRS), (4000, 100, 14)),
     "kernel, 12,000 x 10": (_kernel_fit, (12_000,)),
     "kernel prediction": (_kernel_predictions, (12_000,)),
-    "reading memory": (_read, (50_000_000,)),
+    "reading memory": (_reading, (50_000_000,)),
 }
 WANTED = {2: 1.6, 16: 5.0}
 """Gains of the first three by number of threads."""
@@ -376,20 +375,17 @@ def by_threads(ctx: Context) -> list[Row]:
 def _thread_exponents(content: Content) -> Iterable[Row]:
     """Slopes of log time on log threads where these doubled at least four times: -1 is what no call can beat."""
     for name, rows in grouped(content["rows"], "task"):
-        counts, seconds = (np.array([row[key] for row in rows]) for key in ("threads", "wall_s"))
         if len(rows) >= 5:
-            slope = linregress(np.log(counts), np.log(seconds)).slope
-            yield {"task": name, "to": int(counts.max()), "time": slope, "gain": rows[-1]["gain"]}
+            slope = _slope(rows, "threads", "wall_s")
+            yield {"task": name, "to": rows[-1]["threads"], "time": slope, "gain": rows[-1]["gain"]}
 
 
-class threads(Task):
+class threads(Task, half="neutral", threads=True):
     """What further threads gain: rate-constrained, kernel and structural fits and kernel predictions with one thread,
     two, four, up to the cores of the machine, and how much faster they read a large vector, which bounds what loops can
     gain.
     """
 
-    half = "neutral"
-    threads = True
     parts = {"rows": by_threads}
     tables = {
         "gains": Table(

@@ -168,13 +168,12 @@ def _with_estimates(content: Content) -> Iterable[Row]:
         yield proved | {"most": most, "within": proved["false"] <= most, "by estimate": guessed["false"]}
 
 
-class guarantees(Task):
+class guarantees(Task, half="neutral"):
     """How often "with confidence" is wrong. Four distributions are known exactly; a model is accepted on 500 validation
     rows at delta = .1 and measured in the distribution itself. The rate of false draws may be delta and what the
     simulation adds.
     """
 
-    half = "neutral"
     parts = {"simulations": simulations}
     tables = {
         "false": Table(
@@ -271,12 +270,11 @@ def _mean_costs(content: Content) -> Iterable[Row]:
         yield {"table": table, "form": form, "goals": len(some), "cost": cost, **counts}
 
 
-class guarantee_costs(Task):
+class guarantee_costs(Task, subject="proofs"):
     """What a proof costs: thresholds of logistic regression, proved at 95%, beside those chosen by estimate, on tables
     that nothing was chosen on. As many rows train as prove, 2,000 at most.
     """
 
-    subject = "proofs"
     parts = {"costs": costs}
     tables = {
         "means": Table(
@@ -298,7 +296,5 @@ class guarantee_costs(Task):
         yield Limit("share of the proved goals that are broken", sum(row["broken"] for row in rows) / given, 0.05)
 
 
-class guarantee_costs_tuned(guarantee_costs):
+class guarantee_costs_tuned(guarantee_costs, half="tuning"):
     """The same on the tables that the search for ranks and the order of tests were looked at on."""
-
-    half = "tuning"

@@ -40,13 +40,11 @@ def cached_fit(ctx: Context, size: float) -> Row:
     }  # fmt: skip
 
 
-class kernel_choices(Task):
+class kernel_choices(Task, subject="kernels", half="tuning"):
     """The tables of docs/kernel-svm.md, processor seconds: `kernel_search` beside `GridSearchCV`, time and memory by
     size of the cache.
     """
 
-    subject = "kernels"
-    half = "tuning"
     parts = {
         "memory": each_fresh(cached_fit, [(8.0,), (32.0,), (128.0,), (200.0,), (512.0,)], [(8.0,)]),
         "searches": searches,

@@ -207,14 +207,12 @@ def summary(content: Content) -> Iterator[Row]:
 _SECONDS = " | ".join(f"{name}: {{{name}:.4g}}" for name in ("auto", *SOLVERS, "LIBSVM"))
 
 
-class kernel_problems(Task):
+class kernel_problems(Task, subject="kernels", asked_only=True):
     """Synthetic and real problems of 50 to 200,000 rows, 2 to 1,000 columns, 2 to 20 classes, few and many support
     vectors, C from 0.01 to 1e4: the solver that "auto" takes against every solver, and against LIBSVM. Every fit runs
     in a process of its own, and is ended after a limit. Processor seconds, the least of some repeats.
     """
 
-    subject = "kernels"
-    asked_only = True
     parts = {"problems": run}
     tables = {
         "regret": Table('Regret of "auto", geometric means', summary),
@@ -225,11 +223,9 @@ class kernel_problems(Task):
     }  # fmt: skip
 
 
-class kernel_problems_tuned(kernel_problems):
+class kernel_problems_tuned(kernel_problems, half="tuning"):
     """What the thresholds of "auto" are chosen on: problems of 50 to 200,000 rows, 2 to 1,000 columns, 2 to 20 classes,
     few and many support vectors, C from 0.01 to 1e4: the solver that "auto" takes against every solver, and against
     LIBSVM. Every fit runs in a process of its own, and is ended after a limit. Processor seconds, the least of some
     repeats.
     """
-
-    half = "tuning"

@@ -196,18 +196,13 @@ def _by_cores(content: Content) -> Iterable[Row]:
         yield {"case": case, "solver": solver, "predict_s": best} | fits
 
 
-class kernel_threads(Task):
+class kernel_threads(Task, subject="kernels", half="tuning", threads=True, asked_only=True, peers=(INTELEX,)):
     """Fits and predictions of `KernelSVC` by number of threads, beside scikit-learn-intelex, and on a GPU: Adult
     (sigma^2 = 100, C = 100), MNIST's 8 against the rest (sigma^2 = 25, C = 1), to tol = 1e-3, and all rows of Forest to
     tol = .5; warm, in one process, 10,000 new rows. Our certificate is in double precision and part of the fit; the
     peer computes in single precision.
     """
 
-    subject = "kernels"
-    half = "tuning"
-    threads = True
-    asked_only = True
-    peers = (INTELEX,)
     parts = {
         "threads": lambda ctx: by_threads(ctx, ("a9a", "mnist"), COUNTS, INTELEX),
         "device": on_device,
@@ -307,15 +302,12 @@ def by_solver(content: Content) -> list[Row]:
     return made
 
 
-class kernel_svc_accuracy(Task):
+class kernel_svc_accuracy(Task, subject="kernels", half="tuning", peers=(INTELEX,)):
     """Time to LIBSVM's test error on Adult and MNIST: training and test rows drawn anew for five splits, differences in
     test error paired by split. `KernelSVC` at several tolerances and by the hold-out rule, the batch perceptron, both
     peers.
     """
 
-    subject = "kernels"
-    half = "tuning"
-    peers = (INTELEX,)
     parts = {"runs": partial(runs_of, names=TUNED)}
     tables = {
         "errors": Table(
@@ -339,12 +331,11 @@ class kernel_svc_accuracy(Task):
             yield from ratios(f"{case}, default tolerance", seconds, "KernelSVC", dict.fromkeys(targets))
 
 
-class kernel_svc_blind(kernel_svc_accuracy):
+class kernel_svc_blind(kernel_svc_accuracy, half="reporting"):
     """The same on data that nothing was chosen on: letters A to M against N to Z, ijcnn1 and drawn textures; C and
     width by a search on 1,500 rows.
     """
 
-    half = "reporting"
     parts = {"runs": partial(runs_of, names=BLIND)}
 
     def sentences(self, content: Content) -> Iterable[str]:

@@ -75,14 +75,12 @@ def _compared(content: Content) -> Iterable[Row]:
         yield row
 
 
-class label_suspects(Task):
+class label_suspects(Task, subject="suspects", peers=("cleanlab",)):
     """Average precision of planted wrong labels (a tenth of 3,000 rows, five seeds), `label_suspects` beside cleanlab's
     three rankings over the probabilities of the same folds. The data sets have wrong labels of their own: no ranking
     reaches 1.
     """
 
-    subject = "suspects"
-    peers = ("cleanlab",)
     parts = {"rankings": rankings}
     tables = {
         "few": Table(

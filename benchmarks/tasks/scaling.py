@@ -40,13 +40,12 @@ def _by_case(content: Content) -> Mapping[Case, Row]:
     return {(row["rows"], row["n"], row["d"], row["m"]): row for row in content["cases"]}
 
 
-class scaling_blind(Task):
+class scaling_blind(Task, repeats=1):
     """Whole fits with the defaults against rows, columns and constraints, on two drawn families that nothing was chosen
     on: words and skewed numbers (138 columns, 16 stored a row) with a recall floor in each of up to 50 countries, and
     dense columns with heavy tails. Each fit in a process of its own.
     """
 
-    repeats = 1
     parts = {"cases": each_fresh(whole_fit, CASES, FEW)}
     tables = {
         "fits": Table(

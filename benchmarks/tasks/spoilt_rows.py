@@ -132,12 +132,11 @@ def _error_rows(content: Content) -> Iterable[Row]:
             }
 
 
-class margin_robustness(Task):
+class margin_robustness(Task, subject="margins"):
     """Thirteen linear classifiers on 4,000 training rows of which 10% or 20% are spoiled, clean test rows, C = 1:
     ijcnn1, letters A to M against N to Z, and mushrooms, columns standardised; five draws.
     """
 
-    subject = "margins"
     parts = {"test_error": robustness}
     tables = {
         "few": Table(
@@ -165,12 +164,11 @@ class margin_robustness(Task):
         )
 
 
-class margin_robustness_tuned(margin_robustness):
+class margin_robustness_tuned(margin_robustness, half="tuning"):
     """The same on a9a and on covtype's ten numeric columns (class 1 against the rest), which defaults were looked at
     on.
     """
 
-    half = "tuning"
     sentences = Task.sentences
 
 
@@ -227,14 +225,12 @@ def _auto(content: Content) -> Iterable[Row]:
         yield {"task": task, "peer": statistics.mean(clean[peer]), "lost": lost, "near": lost[0] <= 0.2} | changes
 
 
-class risk_choice(Task):
+class risk_choice(Task, subject="risks", document="docs/which-risk.md"):
     """Which risk when: test errors of every risk at its default level, LogisticRegression and LinearSVC on data sets
     and drawn families that nothing was chosen on. A share of the training rows has the other label, or that and
     features times 3.
     """
 
-    subject = "risks"
-    document = "docs/which-risk.md"
     parts = {"test_error": risk_errors}
     tables = {
         "overview": Table(
@@ -290,8 +286,7 @@ class risk_choice(Task):
         )
 
 
-class risk_choice_tuning(risk_choice):
+class risk_choice_tuning(risk_choice, half="tuning"):
     """The same on the data that the candidates and the rule of `risk="auto"` were chosen on."""
 
-    half = "tuning"
     sentences = Task.sentences

@@ -346,7 +346,7 @@ def _parts(half: Half) -> dict[str, Any]:
 _SCORES = " | ".join(f"{score.replace('_', ' ')}: {{{score}:±.4f}}" for score in SCORES)
 
 
-class structured_defaults(Task):
+class structured_defaults(Task, subject="structures", peers=("hiclass",)):
     """`MultiLabelSVC()` and `HierarchicalSVC(hierarchy)` as they are beside tuned peers: Jaccard and seconds of whole
     fits. Every method is handed training rows and looks for C, thresholds or widths in them, ours by `C="auto"`, the
     peers in three folds (on five splits), or, with a hundred nodes or thousands of columns, on a fifth of the rows (on
@@ -356,8 +356,6 @@ class structured_defaults(Task):
     rows were ranked twice: before and after the last one was changed.
     """
 
-    subject = "structures"
-    peers = ("hiclass",)
     parts = _parts("reporting")
     tables = {
         "means": Table(
@@ -385,9 +383,7 @@ class structured_defaults(Task):
         yield "; ".join(f"{said} on {', '.join(where)}" for said, where in found.items() if where)
 
 
-class structured_defaults_tuned(structured_defaults):
-    half = "tuning"
-    asked_only = True
+class structured_defaults_tuned(structured_defaults, half="tuning", asked_only=True):
     parts = _parts("tuning")
     sentences = Task.sentences
 
@@ -484,13 +480,11 @@ def _letter_means(part: str) -> Callable[[Content], Iterable[Row]]:
     return rows
 
 
-class structured_ocr(Task):
+class structured_ocr(Task, subject="structures", half="tuning"):
     """`ChainSVC` on OCR letters (6877 words, 52,152 letters of 16 x 8 pixels, 26 states) beside LinearSVC per letter,
     which sees the letter alone or its two neighbours too. Each fold in turn is trained on and the other nine tested.
     """
 
-    subject = "structures"
-    half = "tuning"
     parts = {"runs": linear, "mapped": mapped}
     tables = {
         "few": Table(
