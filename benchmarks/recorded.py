@@ -42,7 +42,7 @@ def page(name: str, task: Task, folder: Path = RESULTS) -> str:
     parts = [f"# {name}\n\n{question}\n\nMade by `python -m benchmarks {name}`. Data: {half[task.half]}.\n"]
     for content in machines(name, folder).values():
         parts.append(f"## {describe(content['machine'])}\n")
-        tables = task.all_tables().values()
+        tables = task.tables().values()
         parts += [f"### {table.title}\n\n{text}" for table in tables if (text := table.markdown(content))]
     return "\n".join(parts)
 

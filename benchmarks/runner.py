@@ -154,8 +154,8 @@ def _chosen(options: argparse.Namespace, tasks: Mapping[str, Task]) -> dict[str,
     if options.jobs > 1 and not options.quick:
         raise SystemExit(f"--jobs is {options.jobs}: tasks side by side disturb each other's times. Add --quick.")
     by_default = [name for name in tasks if not tasks[name].asked_only]
-    if options.quick:  # of those that show the same tables of other data one will do
-        by_default = list({id(tasks[name].tables): name for name in by_default}.values())
+    if options.quick:  # of a class and those that inherit from it, which have other data, one will do
+        by_default = list({type(tasks[name]).__mro__[-3]: name for name in by_default}.values())
     wanted: dict[str, list[str]] = {}
     for word in options.tasks or by_default:
         name, _, part = word.partition(":")

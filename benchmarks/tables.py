@@ -38,7 +38,7 @@ def documents(root: Path = ROOT) -> list[Path]:
 def region(task_name: str, table_name: str) -> str:
     """The marked lines of a table, with where it was measured."""
     tasks = all_tasks()
-    known = tasks[task_name].all_tables() if task_name in tasks else {}
+    known = tasks[task_name].tables() if task_name in tasks else {}
     if task_name == "suite":
         text, where = _suite(table_name), ""
     elif table_name not in known:

@@ -178,13 +178,12 @@ class Timing:
 class Task:
     """One benchmark: a class of a module of `benchmarks.tasks`, by whose name it is called.
 
-    Its docstring says what it answers, and on what: the first lines of its result page.
+    Its docstring says what it answers, and on what: the first lines of its result page. Its attributes that are tables
+    are shown there, and in any document that asks for them by name.
     """
 
     # What measures, by the name under which the result file keeps the rows.
     parts: Mapping[str, Callable[["Context"], Any]] = {}
-    # By the name that documents ask for.
-    tables: Mapping[str, Table] = {}
     # Which constants might have been chosen on the data, and which half of its data sets the task reads (see
     # `benchmarks.data.halves`). Only what is measured on the reporting half, or has nothing to do with chosen
     # constants ("neutral"), may be claimed in the documentation.
@@ -225,14 +224,16 @@ class Task:
         """The docstring on one line."""
         return " ".join((inspect.getdoc(type(self)) or "").split())
 
-    def all_tables(self) -> dict[str, Table]:
-        """Its tables, and for every task "targets": what was asked for and what was measured."""
+    def tables(self) -> dict[str, Table]:
+        """Its tables by name, and "targets": what was asked for and what was measured."""
+        classes = reversed(type(self).__mro__)
+        own = {name: its for each in classes for name, its in vars(each).items() if isinstance(its, Table)}
         asked = Table(
             "Targets",
             lambda content: [item.to_row() for item in made(self.targets, content) if item.limit is not None],
             "what | measured | target | reached",
         )
-        return {**self.tables, "targets": asked}
+        return own | {"targets": asked}
 
 
 @dataclass(frozen=True)

@@ -139,14 +139,12 @@ class kernel_ablations(Task, subject="kernels", repeats=3):
     """
 
     parts = {"cases": kernel_devices}
-    tables = {
-        "devices": Table("Every device of the kernel solvers, its gain on the reporting half", by_device, _DEVICES),
-        "cases": Table(
-            f"Case by case (asked: {WORTH} on two of them)", _cases,
-            "device | data | rows: {rows:,} | columns | setting | with, s: {with_s:.2f} | without, s: {without_s:.2f} "
-            "| times: {times:.2f}",
-        ),
-    }  # fmt: skip
+    devices = Table("Every device of the kernel solvers, its gain on the reporting half", by_device, _DEVICES)
+    cases = Table(
+        f"Case by case (asked: {WORTH} on two of them)", _cases,
+        "device | data | rows: {rows:,} | columns | setting | with, s: {with_s:.2f} | without, s: {without_s:.2f} "
+        "| times: {times:.2f}",
+    )  # fmt: skip
 
 
 class goal_ablations(Task, repeats=3):
@@ -155,11 +153,9 @@ class goal_ablations(Task, repeats=3):
     """
 
     parts = {device: partial(goal_device, device) for device in GOAL_DEVICES}
-    tables = {
-        "devices": Table("Every device of the fits to goals, its gain on the reporting half", by_device, _DEVICES),
-        "cases": Table(
-            "Case by case", _cases,
-            "device | data | rows: {rows:,} | columns | with, s: {with_s:.3f} | without, s: {without_s:.3f} "
-            "| times: {times:.2f}",
-        ),
-    }  # fmt: skip
+    devices = Table("Every device of the fits to goals, its gain on the reporting half", by_device, _DEVICES)
+    cases = Table(
+        "Case by case", _cases,
+        "device | data | rows: {rows:,} | columns | with, s: {with_s:.3f} | without, s: {without_s:.3f} "
+        "| times: {times:.2f}",
+    )  # fmt: skip

@@ -284,34 +284,32 @@ class growth(Task, half="neutral", repeats=2):
         "cluster": each_fresh(late, [(0, 0.0), *product((2, 4, 8), (0.0, 0.05))], [(0, 0.0), (1, 0.0), (2, 0.0)]),
         "many labels": each_fresh(many_labels_of, [(25_000,), (100_000,)], [(300,)]),
     }  # fmt: skip
-    tables = {
-        "exponents": Table(
-            "Exponents over at least four doublings: time and the memory that a call adds; the largest size in "
-            "readings of its data from memory",
-            exponents,
-            "what | from: {from:,} | to: {size:,} | seconds there: {processor_s:.2f} | time: {time:.2f} "
-            "| MB there: {grown_mb:,.0f} | memory: {memory:.2f} | readings: {readings:,.0f}",
-        ),
-        "thread": Table(
-            "One thread of this machine", "thread",
-            "GB a second: {gigabytes_a_second:.1f} | GFLOP a second: {gigaflops:.0f}",
-        ),
-        "labels": Table(
-            f"`MultiLabelSVC` with a tree of labels, sparse rows, to a gap of {GAP:.0%}", "many labels",
-            "rows: {rows:,} | labels: {labels:,} | processor s: {processor_s:.0f} | MB added: {grown_mb:,.0f} "
-            "| passes | gap: {gap:.1%} | Jaccard on other rows: {jaccard:.3f}",
-        ),
-        "delays": Table(
-            "A fit over 8 blocks, in one process and on workers of this machine that answer late", _delayed,
-            "workers | delay, ms: {delay_ms:.0f} | rows: {n:,} | calls | ms a call: {call_ms:.0f} "
-            "| seconds: {seconds:.1f} | foretold: {foretold:.1f}",
-        ),
-        "billion": Table(
-            "A billion rows of 20 columns on a Dask cluster, foretold", _billion,
-            "workers | memory each, GB: {memory_gb:.0f} | minutes computing: {compute:.1f} | talking: {talk:.1f} "
-            "| in all: {whole:.0f}",
-        ),
-    }  # fmt: skip
+    exponents = Table(
+        "Exponents over at least four doublings: time and the memory that a call adds; the largest size in "
+        "readings of its data from memory",
+        exponents,
+        "what | from: {from:,} | to: {size:,} | seconds there: {processor_s:.2f} | time: {time:.2f} "
+        "| MB there: {grown_mb:,.0f} | memory: {memory:.2f} | readings: {readings:,.0f}",
+    )  # fmt: skip
+    thread = Table(
+        "One thread of this machine", "thread",
+        "GB a second: {gigabytes_a_second:.1f} | GFLOP a second: {gigaflops:.0f}",
+    )  # fmt: skip
+    labels = Table(
+        f"`MultiLabelSVC` with a tree of labels, sparse rows, to a gap of {GAP:.0%}", "many labels",
+        "rows: {rows:,} | labels: {labels:,} | processor s: {processor_s:.0f} | MB added: {grown_mb:,.0f} "
+        "| passes | gap: {gap:.1%} | Jaccard on other rows: {jaccard:.3f}",
+    )  # fmt: skip
+    delays = Table(
+        "A fit over 8 blocks, in one process and on workers of this machine that answer late", _delayed,
+        "workers | delay, ms: {delay_ms:.0f} | rows: {n:,} | calls | ms a call: {call_ms:.0f} "
+        "| seconds: {seconds:.1f} | foretold: {foretold:.1f}",
+    )  # fmt: skip
+    billion = Table(
+        "A billion rows of 20 columns on a Dask cluster, foretold", _billion,
+        "workers | memory each, GB: {memory_gb:.0f} | minutes computing: {compute:.1f} | talking: {talk:.1f} "
+        "| in all: {whole:.0f}",
+    )  # fmt: skip
 
     def targets(self, content: Content) -> Iterable[Limit]:
         for row in content.get("many labels", []):
@@ -387,16 +385,14 @@ class threads(Task, half="neutral", threads=True):
     """
 
     parts = {"rows": by_threads}
-    tables = {
-        "gains": Table(
-            "Seconds by number of threads", "rows",
-            "task | threads | wall s: {wall_s:.2f} | processor s: {processor_s:.2f} | gain: {gain:.2f}",
-        ),
-        "exponents": Table(
-            "Exponents of the wall time in the number of threads", _thread_exponents,
-            "task | threads, from 1 to: {to} | exponent of time: {time:.2f} | gain there: {gain:.2f}",
-        ),
-    }  # fmt: skip
+    gains = Table(
+        "Seconds by number of threads", "rows",
+        "task | threads | wall s: {wall_s:.2f} | processor s: {processor_s:.2f} | gain: {gain:.2f}",
+    )  # fmt: skip
+    exponents = Table(
+        "Exponents of the wall time in the number of threads", _thread_exponents,
+        "task | threads, from 1 to: {to} | exponent of time: {time:.2f} | gain there: {gain:.2f}",
+    )  # fmt: skip
 
     def targets(self, content: Content) -> Iterable[Limit]:
         """Gains of fits with two threads and sixteen; and no thread may make a call slower by more than a tenth."""

@@ -49,11 +49,9 @@ class kernel_choices(Task, subject="kernels", half="tuning"):
         "memory": each_fresh(cached_fit, [(8.0,), (32.0,), (128.0,), (200.0,), (512.0,)], [(8.0,)]),
         "searches": searches,
     }
-    tables = {
-        "searches": Table("25 cells on 2,000 rows of a9a", "searches", "way | processor s: {processor_s:.1f}"),
-        "memory": Table(
-            "a9a, 32,561 rows, C = 1, by the cache", "memory",
-            "`cache_size`: {cache_size:.0f} | MB added: {grown_mb:.0f} | processor s: {processor_s:.1f} "
-            "| kernel rows computed: {kernel_rows:,.0f}",
-        ),
-    }  # fmt: skip
+    searches = Table("25 cells on 2,000 rows of a9a", "searches", "way | processor s: {processor_s:.1f}")
+    memory = Table(
+        "a9a, 32,561 rows, C = 1, by the cache", "memory",
+        "`cache_size`: {cache_size:.0f} | MB added: {grown_mb:.0f} | processor s: {processor_s:.1f} "
+        "| kernel rows computed: {kernel_rows:,.0f}",
+    )  # fmt: skip

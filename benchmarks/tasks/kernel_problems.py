@@ -214,13 +214,11 @@ class kernel_problems(Task, subject="kernels", asked_only=True):
     """
 
     parts = {"problems": run}
-    tables = {
-        "regret": Table('Regret of "auto", geometric means', summary),
-        "problems": Table(
-            "Problems, processor seconds", "problems",
-            f"number | problem | columns | classes | support | reach: {{reach:.3f}} | chosen | {_SECONDS}",
-        ),
-    }  # fmt: skip
+    regret = Table('Regret of "auto", geometric means', summary)
+    problems = Table(
+        "Problems, processor seconds", "problems",
+        f"number | problem | columns | classes | support | reach: {{reach:.3f}} | chosen | {_SECONDS}",
+    )  # fmt: skip
 
 
 class kernel_problems_tuned(kernel_problems, half="tuning"):

@@ -208,19 +208,17 @@ class kernel_threads(Task, subject="kernels", half="tuning", threads=True, asked
         "device": on_device,
         "forest": lambda ctx: by_threads(ctx, ("covtype",), (1, cpu_count())),
     }
-    tables = {
-        "seconds": Table(
-            "Seconds by number of threads and device", _all_runs,
-            "data: {case} | solver | threads | fit s: {wall_s:.2f} | processor s: {processor_s:.1f} "
-            "| predictions s: {predict_s:.3f} | one row ms: {one_row_ms:.1f} | test error: {test_error:.4f} "
-            "| SVs: {support}",
-        ),
-        "cores": Table(
-            "Seconds of a fit by threads, and of predictions of 10,000 rows by the best number of them", _by_cores,
-            "data: {case} | solver | 1 thread: {on_1:.2f} | 2: {on_2:.2f} | 4: {on_4:.2f} | 8: {on_8:.2f} "
-            "| 16: {on_16:.2f} | predictions: {predict_s:.3f}",
-        ),
-    }  # fmt: skip
+    seconds = Table(
+        "Seconds by number of threads and device", _all_runs,
+        "data: {case} | solver | threads | fit s: {wall_s:.2f} | processor s: {processor_s:.1f} "
+        "| predictions s: {predict_s:.3f} | one row ms: {one_row_ms:.1f} | test error: {test_error:.4f} "
+        "| SVs: {support}",
+    )  # fmt: skip
+    cores = Table(
+        "Seconds of a fit by threads, and of predictions of 10,000 rows by the best number of them", _by_cores,
+        "data: {case} | solver | 1 thread: {on_1:.2f} | 2: {on_2:.2f} | 4: {on_4:.2f} | 8: {on_8:.2f} "
+        "| 16: {on_16:.2f} | predictions: {predict_s:.3f}",
+    )  # fmt: skip
 
     def targets(self, content: Content) -> Iterable[Limit]:
         rows = _all_runs(content)
@@ -309,14 +307,12 @@ class kernel_svc_accuracy(Task, subject="kernels", half="tuning", peers=(INTELEX
     """
 
     parts = {"runs": partial(runs_of, names=TUNED)}
-    tables = {
-        "errors": Table(
-            "Time to LIBSVM's test error, one thread, fresh processes; medians, means and standard errors", by_solver,
-            "data: {case} | solver | wall s: {wall_s:.2f} | processor s: {processor_s:.2f} "
-            "| test error, %: {error:±.2f} | minus LIBSVM's: {apart:±+.2f} | within 0.1: {near} | SVs: {support} "
-            "| LIBSVM / this: {libsvm:.1f} | intelex / this: {intelex:.1f}",
-        ),
-    }  # fmt: skip
+    errors = Table(
+        "Time to LIBSVM's test error, one thread, fresh processes; medians, means and standard errors", by_solver,
+        "data: {case} | solver | wall s: {wall_s:.2f} | processor s: {processor_s:.2f} "
+        "| test error, %: {error:±.2f} | minus LIBSVM's: {apart:±+.2f} | within 0.1: {near} | SVs: {support} "
+        "| LIBSVM / this: {libsvm:.1f} | intelex / this: {intelex:.1f}",
+    )  # fmt: skip
 
     def targets(self, content: Content) -> Iterable[Limit]:
         rows = by_solver(content)

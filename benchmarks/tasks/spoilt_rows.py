@@ -138,18 +138,16 @@ class margin_robustness(Task, subject="margins"):
     """
 
     parts = {"test_error": robustness}
-    tables = {
-        "few": Table(
-            "Test errors: clean rows, a fifth of the labels wrong, a fifth of the rows tripled and mislabelled",
-            lambda content: [row for row in _error_rows(content) if row["method"] in FEW],
-            "data | method | clean, %: {clean 0:±.1f} | wrong labels, %: {labels 0.2:±.1f} "
-            "| tripled, wrong label, %: {times 3 0.2:±.1f}",
-        ),
-        "errors": Table(
-            "Test error in %", _error_rows,
-            "data | method | " + " | ".join(f"{case}: {{{case}:±.1f}}" for case in ROBUST_CASES),
-        ),
-    }  # fmt: skip
+    few = Table(
+        "Test errors: clean rows, a fifth of the labels wrong, a fifth of the rows tripled and mislabelled",
+        lambda content: [row for row in _error_rows(content) if row["method"] in FEW],
+        "data | method | clean, %: {clean 0:±.1f} | wrong labels, %: {labels 0.2:±.1f} "
+        "| tripled, wrong label, %: {times 3 0.2:±.1f}",
+    )  # fmt: skip
+    errors = Table(
+        "Test error in %", _error_rows,
+        "data | method | " + " | ".join(f"{case}: {{{case}:±.1f}}" for case in ROBUST_CASES),
+    )  # fmt: skip
 
     def sentences(self, content: Content) -> Iterable[str]:
         """Points above its own clean error where rows are tripled and mislabelled, the largest of all data sets."""
@@ -232,18 +230,16 @@ class risk_choice(Task, subject="risks", document="docs/which-risk.md"):
     """
 
     parts = {"test_error": risk_errors}
-    tables = {
-        "overview": Table(
-            "Points above LogisticRegression on clean rows, means over all tasks", _overview,
-            "method | clean: {clean:±+.2f} | " + " | ".join(f"{case}: {{{case}:±+.2f}}" for case in _SPOILT),
-        ),
-        "auto": Table(
-            'risk="auto": test error in %, differences in points', _auto,
-            "task | best peer, clean: {peer:.1f} | auto - best peer, clean: {lost:±+.2f} | "
-            + " | ".join(f"{case} - clean: {{{case}:±+.2f}}" for case in tuple(RISK_CASES)[1:])
-            + " | clean <= 0.2: {near}",
-        ),
-    }  # fmt: skip
+    overview = Table(
+        "Points above LogisticRegression on clean rows, means over all tasks", _overview,
+        "method | clean: {clean:±+.2f} | " + " | ".join(f"{case}: {{{case}:±+.2f}}" for case in _SPOILT),
+    )  # fmt: skip
+    auto = Table(
+        'risk="auto": test error in %, differences in points', _auto,
+        "task | best peer, clean: {peer:.1f} | auto - best peer, clean: {lost:±+.2f} | "
+        + " | ".join(f"{case} - clean: {{{case}:±+.2f}}" for case in tuple(RISK_CASES)[1:])
+        + " | clean <= 0.2: {near}",
+    )  # fmt: skip
 
     def targets(self, content: Content) -> Iterable[Limit]:
         rows = list(_auto(content))

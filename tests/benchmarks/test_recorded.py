@@ -1,7 +1,6 @@
 """Result pages and the summary are those of the result files, of all machines, and say what is missed."""
 
 import json
-from typing import ClassVar
 
 import pytest
 from benchmarks import recorded
@@ -15,7 +14,7 @@ ABOUT = {"processor": "P", "cores": 2, "threads": 1, "load_average_at_start": 0.
 class Speed(Task):
     """How fast?"""
 
-    tables: ClassVar = {"all": Table("All", lambda content: [content["times"]])}
+    all = Table("All", lambda content: [content["times"]])
 
     def targets(self, content):
         yield from ratios("gradient", content["times"], "ours", {"LogisticRegression": 1.0, "SGD": 2.0})
@@ -68,7 +67,7 @@ def test_a_quick_summary_judges_nothing(two_machines):
 def test_a_part_that_was_not_measured_leaves_the_others(tmp_path):
     recorded.keep(tmp_path, "p", "speed", {"machine": ABOUT})
     content = recorded.newest("speed", tmp_path)
-    assert made(SPEED.targets, content) == [] and SPEED.tables["all"].markdown(content) == ""
+    assert made(SPEED.targets, content) == [] and SPEED.all.markdown(content) == ""
     with pytest.raises(KeyError, match="nonsense"):
         made(lambda content: [content["machine"]["nonsense"]], content)
 
