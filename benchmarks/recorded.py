@@ -31,7 +31,7 @@ def keep(folder: Path, machine: str, name: str, content: Mapping[str, Any]) -> N
     beside.replace(path)
 
 
-def page(name: str, task: Task, folder: Path = RESULTS) -> str:
+def page(task: Task, folder: Path = RESULTS) -> str:
     """The result page: for each machine every table, and the targets of all machines beside each other."""
     half = {
         "neutral": "no constants were chosen on such data",
@@ -39,8 +39,8 @@ def page(name: str, task: Task, folder: Path = RESULTS) -> str:
         "reporting": "the reporting half, which nothing was chosen on",
     }
     question = textwrap.fill(task.question, 120)
-    parts = [f"# {name}\n\n{question}\n\nMade by `python -m benchmarks {name}`. Data: {half[task.half]}.\n"]
-    for content in machines(name, folder).values():
+    parts = [f"# {task.name}\n\n{question}\n\nMade by `python -m benchmarks {task.name}`. Data: {half[task.half]}.\n"]
+    for content in machines(task.name, folder).values():
         parts.append(f"## {describe(content['machine'])}\n")
         tables = task.tables().values()
         parts += [f"### {table.title}\n\n{text}" for table in tables if (text := table.markdown(content))]

@@ -28,8 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run what was asked and write the summary; 1 where a task failed."""
     options = _parser().parse_args(arguments)
     # A process of one task imports nothing of the others.
-    places = {name: module for module in options.child or modules() for name in tasks_of(module)}
-    tasks = {name: tasks_of(module)[name] for name, module in places.items()}
+    tasks = {name: task for module in options.child or modules() for name, task in tasks_of(module).items()}
     chosen = _chosen(options, tasks)
     if options.list:
         for name in chosen:
@@ -37,13 +36,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     folder = options.out or (QUICK if options.quick else RESULTS)
     if options.child:
-        (name,) = chosen
+        ((name, parts),) = chosen.items()
         context = Context(tasks[name], options.quick, given_repeats=options.repeats, data=options.data)
-        return measure(name, tasks[name], context, folder, chosen[name])
+        return measure(context, folder, parts)
     runs: list[Row] = []
     if options.summary_only:
-        for name in [name for name in tasks if recorded.machines(name, folder)]:
-            (folder / f"{name}.md").write_text(recorded.page(name, tasks[name], folder))
+        for task in tasks.values():
+            if recorded.machines(task.name, folder):
+                (folder / f"{task.name}.md").write_text(recorded.page(task, folder))
     else:
         print(f"{describe(machine())}; {options.jobs} task{'s' * (options.jobs > 1)} at a time.")
         lacking = [peer for peer in PEERS if version_of(peer) is None]
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"Left out, as they are not installed: {', '.join(lacking)}.")
 
         def one(name: str) -> Row:
-            run = run_task(name, chosen[name], tasks[name], places[name], folder, options)
+            run = run_task(tasks[name], chosen[name], folder, options)
             print(f"{name}: {run['status']}, {run['seconds']:.0f} s {run['message']}".rstrip(), flush=True)
             return run
 
@@ -64,11 +64,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return int(any(run["status"] == "failed" for run in runs))
 
 
-def measure(name: str, task: Task, context: Context, folder: Path, parts: Sequence[str]) -> int:
+def measure(context: Context, folder: Path, parts: Sequence[str]) -> int:
     """Run parts of a task in this process and write after each; 0 also where data are missing.
 
     What was recorded beside peers is not replaced by a run without them: that goes to `out/without-peers`.
     """
+    task, name = context.task, context.task.name
     about = machine(os.cpu_count() or 1 if task.threads else 1, task.processes)
     place = slug(about)
     missing = [peer for peer in task.peers if version_of(peer) is None]
@@ -91,7 +92,7 @@ def measure(name: str, task: Task, context: Context, folder: Path, parts: Sequen
         stamps[part] = _stamp(about, context.given_repeats, context.quick)
         content["measured"] = stamps
         recorded.keep(folder, place, name, content)
-    page = recorded.page(name, task, folder)
+    page = recorded.page(task, folder)
     (folder / f"{name}.md").write_text(page)
     print(page)
     if not context.quick:
@@ -105,14 +106,12 @@ def _stamp(about: Mapping[str, Any], repeats: int | None, quick: bool) -> dict[s
     return {"code": about["code"], "repeats": repeats, "quick": quick}
 
 
-def run_task(
-    name: str, parts: Sequence[str], task: Task, module: str, folder: Path, options: argparse.Namespace
-) -> Row:
+def run_task(task: Task, parts: Sequence[str], folder: Path, options: argparse.Namespace) -> Row:
     """One task in a process of its own; its line goes into the history, what it says into `out/bench-logs`.
 
     The status is "done", "skipped" (no data), "failed", or "kept" (it was done before).
     """
-    about = machine()
+    name, about = task.name, machine()
     place = slug(about)
     before = recorded.machines(name, folder).get(place, {})
     stamps, stamp = before.get("measured", {}), _stamp(about, options.repeats, options.quick)
@@ -121,8 +120,8 @@ def run_task(
         date = before["machine"]["date"]
         return {"script": name, "status": "kept", "seconds": 0.0, "processor_s": 0.0, "message": f"done on {date}"}
     # Unbuffered: the last line of the log is the last that happened, so that of an exception is read as the message.
-    command = [sys.executable, "-u", "-m", "benchmarks", *(f"{name}:{part}" for part in parts), "--child", module]
-    command += ["--out", str(folder), *(["--quick"] if options.quick else [])]
+    command = [sys.executable, "-u", "-m", "benchmarks", *(f"{name}:{part}" for part in parts), "--child"]
+    command += [type(task).__module__, "--out", str(folder), *(["--quick"] if options.quick else [])]
     given = {"--data": options.data, "--repeats": options.repeats}
     command += [str(word) for pair in given.items() if pair[1] is not None for word in pair]
     log = ROOT / "out" / "bench-logs" / f"{name}.log"

@@ -182,6 +182,7 @@ class Task:
     are shown there, and in any document that asks for them by name.
     """
 
+    name: str
     # What measures, by the name under which the result file keeps the rows.
     parts: Mapping[str, Callable[["Context"], Any]] = {}
     # Which constants might have been chosen on the data, and which half of its data sets the task reads (see
@@ -203,6 +204,7 @@ class Task:
 
     def __init_subclass__(cls, **settings: object) -> None:
         """These stand in the head of a class where they differ."""
+        cls.name = cls.__name__
         for name, value in settings.items():
             if not hasattr(cls, name):
                 raise TypeError(f"{cls.__name__}: a task has no setting {name!r}")
@@ -329,7 +331,7 @@ def tasks_of(module: str) -> dict[str, Task]:
     """The tasks of a module of `benchmarks.tasks`, or of one named in full, by name."""
     found = importlib.import_module(module if "." in module else f"benchmarks.tasks.{module}")
     classes = (each for each in vars(found).values() if isinstance(each, type) and each.__module__ == found.__name__)
-    return {each.__name__: each() for each in classes if issubclass(each, Task)}
+    return {each.name: each() for each in classes if issubclass(each, Task)}
 
 
 def all_tasks() -> dict[str, Task]:

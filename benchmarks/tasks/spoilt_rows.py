@@ -2,6 +2,7 @@
 
 import statistics
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -97,15 +98,16 @@ Errors = dict[str, dict[str, dict[str, list[float]]]]
 """By task, case and method: test errors of the draws."""
 
 
-def _errors(
-    ctx: Context, draws: Mapping[str, Draw], cases: Mapping[str, tuple[str, float]],
+def errors(
+    ctx: Context, draw: Callable[[str, Any], Draw], cases: Mapping[str, tuple[str, float]],
     methods: Callable[[Split, int, str, float], Mapping[str, Any]], unit: float,
 ) -> Errors:  # fmt: skip
-    """Test errors in a unit, of every method on the draws of every task, spoilt in every way."""
+    """Test errors in a unit, of every method on the draws of every data set of the half, spoilt in every way."""
     found: Errors = {}
-    for name, draw in draws.items():
+    for name, data in ctx.every(slice(-2, None)):
+        draws = draw(name, data)
         for seed in range(ctx.pick(SEEDS, 2)):
-            split = draw(seed)
+            split = draws(seed)
             for case, (kind, share) in cases.items():
                 bad = spoil(split, kind, share, seed) if share else split
                 into = found.setdefault(name, {}).setdefault(case, {})
@@ -115,13 +117,6 @@ def _errors(
                     error = float((clf.predict(split.X_test) != split.y_test).mean())
                     into.setdefault(method, []).append(round(unit * error, 5))
     return found
-
-
-def robustness(ctx: Context) -> Errors:
-    """Test errors of every method, for every data set of the half, kind, share and seed."""
-    few = ("clean 0", "times 3 0.1", "times 3 0.2")
-    cases = ctx.pick(ROBUST_CASES, {case: ROBUST_CASES[case] for case in few})
-    return _errors(ctx, {name: _splits(name, data) for name, data in ctx.every(slice(2))}, cases, _robust_methods, 1.0)
 
 
 def _error_rows(content: Content) -> Iterable[Row]:
@@ -137,7 +132,7 @@ class margin_robustness(Task, subject="margins"):
     ijcnn1, letters A to M against N to Z, and mushrooms, columns standardised; five draws.
     """
 
-    parts = {"test_error": robustness}
+    parts = {"test_error": partial(errors, draw=_splits, cases=ROBUST_CASES, methods=_robust_methods, unit=1.0)}
     few = Table(
         "Test errors: clean rows, a fifth of the labels wrong, a fifth of the rows tripled and mislabelled",
         lambda content: [row for row in _error_rows(content) if row["method"] in FEW],
@@ -195,11 +190,9 @@ def _risk_methods(split: Split, seed: int, kind: str, share: float) -> dict[str,
     return made | {name: wm.RiskClassifier(name, random_state=0) for name in every}
 
 
-def risk_errors(ctx: Context) -> Errors:
-    """Test errors in percent, by task and case; at most 3,000 training rows."""
-    every = ctx.every(slice(-2, None))
-    draws = {name: one if name.startswith("drawn") else drawn(*two_classes(name, one)) for name, one in every}
-    return _errors(ctx, draws, RISK_CASES, _risk_methods, 100.0)
+def _table_or_family(name: str, data: Any) -> Draw:
+    """At most 3,000 training rows of a table."""
+    return data if name.startswith("drawn") else drawn(*two_classes(name, data))
 
 
 def _overview(content: Content) -> Iterable[Row]:
@@ -229,7 +222,7 @@ class risk_choice(Task, subject="risks", document="docs/which-risk.md"):
     features times 3.
     """
 
-    parts = {"test_error": risk_errors}
+    parts = {"test_error": partial(errors, draw=_table_or_family, cases=RISK_CASES, methods=_risk_methods, unit=100.0)}
     overview = Table(
         "Points above LogisticRegression on clean rows, means over all tasks", _overview,
         "method | clean: {clean:±+.2f} | " + " | ".join(f"{case}: {{{case}:±+.2f}}" for case in _SPOILT),

@@ -11,7 +11,7 @@ TASKS = all_tasks()
 ABOUT = {"processor": "P", "cores": 2, "threads": 1, "load_average_at_start": 0.5}
 
 
-class Speed(Task):
+class speed(Task):  # noqa: N801
     """How fast?"""
 
     all = Table("All", lambda content: [content["times"]])
@@ -21,11 +21,11 @@ class Speed(Task):
         yield Limit("seconds", content["times"]["ours"], 3.0, "s")
 
 
-class Tuned(Speed):
+class Tuned(speed):
     half = "tuning"
 
 
-SPEED = Speed()
+SPEED = speed()
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def test_the_newest_is_first_and_undated_ones_are_older(two_machines):
 
 
 def test_two_machines_stand_beside_each_other(two_machines):
-    page = recorded.page("speed", SPEED, two_machines)
+    page = recorded.page(SPEED, two_machines)
     assert page.index("## Q, 2 cores") < page.index("## P, 2 cores")
     assert page.count("### All") == page.count("### Targets") == 2
     text = recorded.text(two_machines, {"speed": SPEED})
@@ -86,7 +86,7 @@ def test_the_stored_pages_and_summary_are_those_of_the_stored_results():
     stored = {path.stem for path in RESULTS.glob("*/*.json")}
     assert stored <= TASKS.keys()
     for name in stored:
-        page = recorded.page(name, TASKS[name])
+        page = recorded.page(TASKS[name])
         assert (RESULTS / f"{name}.md").read_text() == page, f"{name}: python -m benchmarks --summary-only"
     assert {path.stem for path in RESULTS.glob("*.md")} == stored | {"summary"}
 

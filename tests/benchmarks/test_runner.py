@@ -128,12 +128,12 @@ def test_what_is_recorded_beside_peers_is_not_replaced_by_a_run_without(monkeypa
     class with_it(some):  # noqa: N801
         peers = ("numpy",)
 
-    assert runner.measure("some", some(), Context(some()), tmp_path / "results", ["rows"]) == 0
+    assert runner.measure(Context(some()), tmp_path / "results", ["rows"]) == 0
     assert not (tmp_path / "results").exists()
     assert "what benchmarks/results has of it stays" in capsys.readouterr().err
     assert list((tmp_path / "out" / "without-peers").glob("*/some.json"))
-    assert runner.measure("some", with_it(), Context(with_it()), tmp_path / "results", ["rows"]) == 0
-    assert list((tmp_path / "results").glob("*/some.json"))
+    assert runner.measure(Context(with_it()), tmp_path / "results", ["rows"]) == 0
+    assert list((tmp_path / "results").glob("*/with_it.json"))
 
 
 def test_code_version_is_the_last_commit_of_the_code(tmp_path):

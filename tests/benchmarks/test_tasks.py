@@ -31,7 +31,7 @@ SHORT = {
 def test_a_quick_run_writes_its_results(name, tmp_path, capsys):
     task = TASKS[name]
     context = Context(task, quick=True)
-    assert runner.measure(name, task, context, tmp_path, list(task.parts)) == 0
+    assert runner.measure(context, tmp_path, list(task.parts)) == 0
     (path,) = tmp_path.glob(f"*/{name}.json")
     results = json.loads(path.read_text())
     assert results.keys() >= task.parts.keys()
@@ -44,7 +44,7 @@ def test_a_quick_run_writes_its_results(name, tmp_path, capsys):
 
 def test_missing_data_skip_with_a_message(tmp_path, capsys):
     task = TASKS["margin_robustness"]
-    assert runner.measure("margin_robustness", task, Context(task, data=tmp_path), tmp_path, ["test_error"]) == 0
+    assert runner.measure(Context(task, data=tmp_path), tmp_path, ["test_error"]) == 0
     message = capsys.readouterr().err
     assert "skipped" in message and str(tmp_path) in message
     assert not list(tmp_path.glob("*/*.json"))
