@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 from unittest.mock import patch
 
+from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
 from benchmarks.data.halves import HALVES, Half, check
@@ -297,6 +298,10 @@ class Context:
                 for name, run in cases.items():
                     timings[name].add(run, used)
         return timings
+
+    def side_by_side(self, function: Callable[..., T], cases: Iterable[tuple[Any, ...]]) -> list[T]:
+        """What a function returns for each of some cases, on all cores; nothing is timed there."""
+        return list(Parallel(n_jobs=self.pick(-1, 1))(delayed(function)(*case) for case in cases))
 
     def fresh(self, function: Callable[..., T], *arguments: Any, **environment: str) -> T:
         """What `function(context, *arguments)` returns in a process of its own (a quick run stays in this one).

@@ -1,6 +1,7 @@
 """Drawn families of two classes: rows and labels of 0 and 1."""
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -48,11 +49,6 @@ def images(n: int = 10_000, faintest: int = 20) -> Rows:
         shade = 255.0 * np.exp(-((away / thick) ** 2))
         X[i] = np.where(shade < faintest, 0.0, np.floor(shade)).ravel() / 255.0
     return X, y
-
-
-def all_shades(n: int = 10_000) -> Rows:
-    """The same with shades of 1: the unit of bytes is read off the smallest number, and scanned images have such."""
-    return images(n, faintest=1)
 
 
 def textures(n: int = 10_000, side: int = 24) -> Rows:
@@ -108,7 +104,8 @@ KERNEL_FAMILIES: dict[str, Callable[..., Rows]] = {
     "drawn: one-hot": one_hot,
     "drawn: counts": counts,
     "drawn: images": images,
-    "drawn: all shades": all_shades,
+    # With shades of 1: the unit of bytes is read off the smallest number, and scanned images have such.
+    "drawn: all shades": partial(images, faintest=1),
     "drawn: textures": textures,
     "drawn: board, 2 columns": lambda n=30_000: board(n, 2, 4, 11),
     "drawn: board, 3 columns": lambda n=30_000: board(n, 3, 3, 23),

@@ -230,11 +230,6 @@ def ocr(folder: Path) -> Words:
     return Words(*parts, fold[start])
 
 
-def _hierarchy(name: str, folder: Path) -> LabelSets:
-    """Scaled as its kind asks for."""
-    return (unit_rows if name == "Enron_corr" else standardised)(load_hierarchy(folder, name))
-
-
 def _svmlight(path: str, columns: int, folder: Path) -> Rows:
     X, y = load_svmlight_file(str(_there(folder / path)), n_features=columns)
     return X.toarray(), y.astype(np.int64)
@@ -244,11 +239,6 @@ def _there(path: Path) -> Path:
     if not path.is_file():
         raise MissingDataError(f"{path} is missing; name the folder of the data by --data or $WIDEMARGIN_DATA.")
     return path
-
-
-def _bank(folder: Path) -> pa.Table:
-    """UCI bank marketing without the length of the call, where it lies beside the other data."""
-    return csv.read_csv(_there(folder.parent / "cases" / "bank" / "bank.csv.gz"))
 
 
 def _people(name: str) -> pa.Table:
@@ -286,7 +276,11 @@ A9A = partial(papers.synthetic_a9a, QUICK_ROWS)
 SOURCES: dict[str, Source] = {
     "a9a": _either(papers.load_a9a, A9A),
     "adult": _either(lambda _: ADULT(), lambda: ADULT().take(np.arange(0, 48_842, 16))),
-    "bank": _either(_bank, lambda: _people("bank").rename_columns({"race": "marital"})),
+    "bank": _either(
+        # Without the length of the call, beside the other data.
+        lambda folder: csv.read_csv(_there(folder.parent / "cases" / "bank" / "bank.csv.gz")),
+        lambda: _people("bank").rename_columns({"race": "marital"}),
+    ),
     **{
         name: _either(partial(load_people, name=name), partial(_people, name))
         for name in ("compas", "credit-card", "german")
@@ -307,6 +301,10 @@ SOURCES: dict[str, Source] = {
     "yeast": _either(papers.load_yeast, partial(papers.synthetic_label_sets, 60, 5)),
     "rcv1": _either(partial(papers.load_rcv1, n_labels=50), _topics),
     "rcv1, all topics": _either(papers.load_rcv1, _topics),
-    **{name: _either(partial(_hierarchy, name), paths) for name in HIERARCHIES | GENES},
+    **{
+        name: _either(lambda folder, name=name: standardised(load_hierarchy(folder, name)), paths)
+        for name in HIERARCHIES | GENES
+    },
+    "Enron_corr": _either(lambda folder: unit_rows(load_hierarchy(folder, "Enron_corr")), paths),
     "ocr": _either(ocr, words),
 }

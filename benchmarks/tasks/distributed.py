@@ -24,7 +24,7 @@ from benchmarks.data.goal_rows import GoalRows
 from benchmarks.machine import status
 from benchmarks.task import Content, Context, Limit, Row, Table, Task, Timing, grouped, quietly
 from widemargin import RateConstrainedClassifier
-from widemargin.distributed import BlockMap, DaskMap, ParquetRows, Recipe, SerialMap, parquet_rows
+from widemargin.distributed import BlockMap, DaskMap, ParquetRows, SerialMap, parquet_rows
 from widemargin.estimators.rate_constrained.blocks import Labels, block_survey, blocked_problem, counted_goal
 from widemargin.goals import Goal
 from widemargin.solvers.convex import newton
@@ -55,9 +55,9 @@ def codes_of(adult: Adult) -> np.ndarray:
     return np.column_stack(codes).astype(np.uint8)
 
 
-def write_synthetic(adult: Adult, n: int, folder: Path, *, block_rows: int = 250_000, seed: int = 0) -> None:
+def write_synthetic(adult: Adult, n: int, folder: Path) -> None:
     """Parquet files of n rows: people of a9a, a sixth of whose values are those of other people; sex is theirs."""
-    codes, rng = codes_of(adult), np.random.default_rng(seed)
+    codes, rng = codes_of(adult), np.random.default_rng(0)
     folder.mkdir(parents=True, exist_ok=True)
     for part, low in enumerate(range(0, n, _CHUNK)):
         size = min(_CHUNK, n - low)
@@ -65,10 +65,9 @@ def write_synthetic(adult: Adult, n: int, folder: Path, *, block_rows: int = 250
         others = codes[rng.integers(codes.shape[0], size=(size, len(GROUPS))), np.arange(len(GROUPS))]
         rows = np.where(rng.random(others.shape) < _MIXED, others, codes[who])
         label = np.where(rng.random(size) < 0.05, rng.random(size) < 0.24, adult.y[who] > 0)
-        sex = (rows[:, _SEX] == 0).astype(np.uint8)
-        table = pa.table({**{f"c{j}": rows[:, j] for j in range(rows.shape[1])}, "sex": sex,
-                          "y": label.astype(np.uint8)})  # fmt: skip
-        pq.write_table(table, folder / f"part{part:04d}.parquet", row_group_size=block_rows)
+        people = {"sex": (rows[:, _SEX] == 0).astype(np.uint8), "y": label.astype(np.uint8)}
+        table = pa.table({f"c{j}": column for j, column in enumerate(rows.T)} | people)
+        pq.write_table(table, folder / f"part{part:04d}.parquet", row_group_size=250_000)
 
 
 @dataclass(frozen=True)
@@ -91,11 +90,6 @@ class AdultColumns:
         indices = (codes + _STARTS.astype(np.int32))[present]
         X = sp.csr_matrix((np.ones(indices.shape[0], np.float32), indices, indptr), shape=(len(codes), sum(GROUPS)))
         return {"X": X, "y": table["y"].to_numpy(), "sample_weight": None, "populations": table.select(["sex"])}
-
-
-def adult_columns(folder: Path, *, block_rows: int = 250_000) -> list[Recipe]:
-    """Recipes for what `write_synthetic` wrote."""
-    return [AdultColumns(rows) for rows in parquet_rows(folder, block_rows=block_rows)]
 
 
 @contextmanager
@@ -259,7 +253,8 @@ def large_fit(ctx: Context, folder: str, limit: int) -> Row:
     """Rows from Parquet files, under a limit of private memory of this process."""
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))  # rows in mapped files are not private
     place = Path(folder)
-    blocks, began, peak = SerialMap(adult_columns(place / "rows"), hold=False), time.perf_counter(), dict[str, int]()
+    recipes = [AdultColumns(rows) for rows in parquet_rows(place / "rows", block_rows=250_000)]
+    blocks, began, peak = SerialMap(recipes, hold=False), time.perf_counter(), dict[str, int]()
     with beside(partial(watch, peak)):
         model = fit_blocks(GOAL, blocks, scratch=folder, checkpoint=place / "run.json")
     return {

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from joblib import Parallel, delayed
 from scipy.stats import binom
 from sklearn.linear_model import LogisticRegression
 
@@ -148,12 +147,9 @@ def _simulate(name: str, form: str, confidence: float | None, draws: int) -> Row
 
 
 def simulations(ctx: Context) -> list[Row]:
-    """Every scenario and form at a confidence; and, with a tenth of the draws, by estimate. Nothing is timed here."""
+    """Every scenario and form at a confidence; and, with a tenth of the draws, by estimate."""
     ways = ctx.pick(((1.0 - DELTA, DRAWS), (None, DRAWS // 10)), ((1.0 - DELTA, 1), (None, 1)))
-    return Parallel(n_jobs=ctx.pick(-1, 1))(
-        delayed(_simulate)(name, form, confidence, draws)
-        for name in SCENARIOS for form in forms("", None) for confidence, draws in ways
-    )  # fmt: skip
+    return ctx.side_by_side(_simulate, ((*case, *way) for *case, way in product(SCENARIOS, forms("", None), ways)))
 
 
 def most_false(draws: int) -> float:
@@ -248,10 +244,8 @@ def costs(ctx: Context) -> list[Row]:
     for name, table in ctx.every(slice(None)):
         data = _populations(name, table)
         for form, title in product(("one threshold", "per population"), list(COSTED)[: ctx.pick(None, 1)]):
-            every = Parallel(n_jobs=ctx.pick(-1, 1))(
-                delayed(_one_cost)(data, COSTED[title], form == "per population", seed) for seed in range(draws)
-            )
-            given = [each for each in every if each is not None]
+            cases = product([data], [COSTED[title]], [form == "per population"], range(draws))
+            given = [each for each in ctx.side_by_side(_one_cost, cases) if each is not None]
             rows.append({
                 "table": name, "form": form, "goal": title, "draws": draws, "refused": draws - len(given),
                 "broken": sum(broken for _, broken in given),

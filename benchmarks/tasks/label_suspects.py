@@ -45,8 +45,8 @@ def rankings(ctx: Context) -> dict[str, dict[str, dict[str, list[float]]]]:
     """Average precision of every ranking, by data set and seed."""
     cleanlab, found = ctx.peer("cleanlab.rank"), {}
     for name, data in ctx.every(slice(3)):
-        several = {"mnist": lambda data=data: (data.X, data.digit), "letter": lambda data=data: data}
-        split, of = drawn(*(several[name]() if name in several else two_classes(name, data)), ROWS), {}
+        rows = (data.X, data.digit) if name == "mnist" else data if name == "letter" else two_classes(name, data)
+        split, of = drawn(*rows, ROWS), {}
         for seed in range(ctx.pick(SEEDS, 2)):
             X, right, _, _ = split(seed)
             y, planted = plant(right, SHARE, seed)

@@ -94,11 +94,6 @@ class Forest(OneVsRest):
         return np.asarray(self.model.predict(X))
 
 
-def chain(C: float) -> ClassifierChain:
-    """scikit-learn's ClassifierChain, labels in the order of the columns; a column may be constant."""
-    return ClassifierChain(OneVsRestClassifier(LinearSVC(C=C, random_state=0)))
-
-
 class Powerset:
     """One class for every label set of the training rows, by an RBF SVC."""
 
@@ -271,7 +266,8 @@ def methods(ctx: Context, task: LabelSets) -> dict[str, Method]:
     few = task.Y.shape[1] < 1000
     made += [
         Method("OneVsRest LinearSVC", OneVsRest, LINEAR, sets),
-        Method("ClassifierChain LinearSVC", chain, LINEAR),
+        # Labels in the order of the columns; one may be constant, which a chain over LinearSVC alone does not take.
+        Method("ClassifierChain LinearSVC", lambda C: ClassifierChain(OneVsRest(C).model), LINEAR),
         Method("OneVsRest RBF SVC", lambda at: OneVsRest(1.0, SVC(C=at[0], gamma=at[1])), RBF, sets),
         Method("label powerset RBF SVC", lambda at: Powerset(*at), RBF),
         Method("ExtraTrees", Forest, (1, 2, 5), sets),
