@@ -142,9 +142,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         found = compare(old, new, names, options)
         if again := [name for name, row in found.items() if row["verdict"] == "SLOWER"]:
             found |= compare(old, new, again, options)
-    columns = (
-        "kernel | old ms: {old:.3f} | new ms: {new:.3f} | ratio: {ratio:.3f} | least: {least:.3f} | most: {most:.3f}"
-    )
+    columns = "kernel | old ms: {old:.3f} | new ms: {new:.3f} | ratio:.3f | least:.3f | most:.3f"
     print(f"### {options.new} over {options.old}, processor milliseconds ({describe(machine())})\n")
     print(table_of(list(found.values()), f"{columns} | verdict"))
     slower = [name for name, row in found.items() if row["verdict"] == "SLOWER"]

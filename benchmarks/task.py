@@ -80,8 +80,8 @@ class Table:
     title: str
     # The part whose rows it shows, or what makes them of the whole content.
     rows: str | Callable[[Content], Iterable[Mapping[str, Any]]]
-    # Headings between bars, each with how its cell is made of a row: `n | seconds: {median_s:.2f}`. A heading alone
-    # shows the field of its name. Empty: every field of the rows.
+    # Columns between bars: a field with its format, whose name is the heading, or a heading and how its cells are made
+    # of a row: `n:, | median_s:.2f | ratio to the peer: {times:.1f}`. Empty: every field of the rows.
     columns: str = ""
 
     def markdown(self, content: Content) -> str:
@@ -90,10 +90,10 @@ class Table:
         rows = list(content.get(part, [])) if isinstance(part, str) else made(part, content)
         if not rows:
             return ""
-        wanted = self.columns or " | ".join(f"{name}: {{{name}:.4g}}" for name in rows[0])
-        columns = [cell.strip().partition(": ") for cell in wanted.split(" | ")]
-        cells = [[name for name, _, _ in columns]]
-        cells += [[_Cells().format(form or f"{{{name}}}", **row) for name, _, form in columns] for row in rows]
+        wanted = self.columns.split(" | ") if self.columns else [f"{name}:.4g" for name in rows[0]]
+        columns = [cell.strip().partition(": ")[::2] for cell in wanted]
+        cells = [[name if form else name.partition(":")[0].replace("_", " ") for name, form in columns]]
+        cells += [[_Cells().format(form or f"{{{name}}}", **row) for name, form in columns] for row in rows]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         lines = [" | ".join(map(str.ljust, line, widths)) for line in cells]
         rule = "|".join("-" * (width + 2) for width in widths)

@@ -142,8 +142,7 @@ class kernel_ablations(Task, subject="kernels", repeats=3):
     devices = Table("Every device of the kernel solvers, its gain on the reporting half", by_device, _DEVICES)
     cases = Table(
         f"Case by case (asked: {WORTH} on two of them)", _cases,
-        "device | data | rows: {rows:,} | columns | setting | with, s: {with_s:.2f} | without, s: {without_s:.2f} "
-        "| times: {times:.2f}",
+        "device | data | rows:, | columns | setting | with, s: {with_s:.2f} | without, s: {without_s:.2f} | times:.2f",
     )  # fmt: skip
 
 
@@ -156,6 +155,5 @@ class goal_ablations(Task, repeats=3):
     devices = Table("Every device of the fits to goals, its gain on the reporting half", by_device, _DEVICES)
     cases = Table(
         "Case by case", _cases,
-        "device | data | rows: {rows:,} | columns | with, s: {with_s:.3f} | without, s: {without_s:.3f} "
-        "| times: {times:.2f}",
+        "device | data | rows:, | columns | with, s: {with_s:.3f} | without, s: {without_s:.3f} | times:.2f",
     )  # fmt: skip

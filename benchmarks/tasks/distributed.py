@@ -321,7 +321,7 @@ class distributed(Task, half="tuning", repeats=3, processes=2):
     parts = {"overhead": overhead, "passes": passes, "costs": costs, "large": large, "kills": kills}
     overhead = Table(
         "Whole fits, rows in memory, two workers", "overhead",
-        "data | rows: {n:,} | `fit`, s: {in memory s:.1f} | on a cluster, s: {dask s:.1f} | ratio: {ratio:.1f} "
+        "data | rows: {n:,} | `fit`, s: {in memory s:.1f} | on a cluster, s: {dask s:.1f} | ratio:.1f "
         "| ratio, never fetched: {ratio kept:.1f} | ratio of processor s: {ratio, processor:.1f} "
         "| of those, never fetched: {ratio kept, processor:.1f}",
     )  # fmt: skip
@@ -336,9 +336,8 @@ class distributed(Task, half="tuning", repeats=3, processes=2):
     )  # fmt: skip
     large = Table(
         "More rows than fit into 2 GB of private memory", _out_of_core,
-        "rows: {n:,} | minutes: {minutes:.1f} | processor s: {processor:.0f} | looks: {passes} "
-        "| private GB: {private:.1f} | with pages of mapped files, GB: {resident:.1f} "
-        "| Parquet GB: {parquet:.1f} | goal met: {met}",
+        "rows: {n:,} | minutes:.1f | processor s: {processor:.0f} | looks: {passes} | private GB: {private:.1f} "
+        "| with pages of mapped files, GB: {resident:.1f} | Parquet GB: {parquet:.1f} | goal met: {met}",
     )  # fmt: skip
     kills = Table(
         "Workers killed at random", _killed,

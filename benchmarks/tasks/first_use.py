@@ -83,8 +83,8 @@ class first_report(Task, subject="first use"):
     parts = {"rows": three_commands}
     seconds = Table(
         "Three commands in a new environment: init, train, report", "rows",
-        "table | rows: {rows:,} | init s: {init_s:.1f} | train s: {train_s:.1f} | report s: {report_s:.1f} "
-        "| all s: {seconds:.1f} | processor s: {processor_s:.1f} | report KB: {report_kb}",
+        "table | rows:, | init_s:.1f | train_s:.1f | report_s:.1f | all s: {seconds:.1f} | processor_s:.1f "
+        "| report KB: {report_kb}",
     )  # fmt: skip
 
     def targets(self, content: Content) -> Iterable[Limit]:

@@ -288,8 +288,8 @@ class growth(Task, half="neutral", repeats=2):
         "Exponents over at least four doublings: time and the memory that a call adds; the largest size in "
         "readings of its data from memory",
         exponents,
-        "what | from: {from:,} | to: {size:,} | seconds there: {processor_s:.2f} | time: {time:.2f} "
-        "| MB there: {grown_mb:,.0f} | memory: {memory:.2f} | readings: {readings:,.0f}",
+        "what | from:, | to: {size:,} | seconds there: {processor_s:.2f} | time:.2f | MB there: {grown_mb:,.0f} "
+        "| memory:.2f | readings:,.0f",
     )  # fmt: skip
     thread = Table(
         "One thread of this machine", "thread",
@@ -297,13 +297,13 @@ class growth(Task, half="neutral", repeats=2):
     )  # fmt: skip
     labels = Table(
         f"`MultiLabelSVC` with a tree of labels, sparse rows, to a gap of {GAP:.0%}", "many labels",
-        "rows: {rows:,} | labels: {labels:,} | processor s: {processor_s:.0f} | MB added: {grown_mb:,.0f} "
-        "| passes | gap: {gap:.1%} | Jaccard on other rows: {jaccard:.3f}",
+        "rows:, | labels:, | processor_s:.0f | MB added: {grown_mb:,.0f} | passes | gap:.1% "
+        "| Jaccard on other rows: {jaccard:.3f}",
     )  # fmt: skip
     delays = Table(
         "A fit over 8 blocks, in one process and on workers of this machine that answer late", _delayed,
-        "workers | delay, ms: {delay_ms:.0f} | rows: {n:,} | calls | ms a call: {call_ms:.0f} "
-        "| seconds: {seconds:.1f} | foretold: {foretold:.1f}",
+        "workers | delay, ms: {delay_ms:.0f} | rows: {n:,} | calls | ms a call: {call_ms:.0f} | seconds:.1f "
+        "| foretold:.1f",
     )  # fmt: skip
     billion = Table(
         "A billion rows of 20 columns on a Dask cluster, foretold", _billion,
@@ -385,10 +385,7 @@ class threads(Task, half="neutral", threads=True):
     """
 
     parts = {"rows": by_threads}
-    gains = Table(
-        "Seconds by number of threads", "rows",
-        "task | threads | wall s: {wall_s:.2f} | processor s: {processor_s:.2f} | gain: {gain:.2f}",
-    )  # fmt: skip
+    gains = Table("Seconds by number of threads", "rows", "task | threads | wall_s:.2f | processor_s:.2f | gain:.2f")
     exponents = Table(
         "Exponents of the wall time in the number of threads", _thread_exponents,
         "task | threads, from 1 to: {to} | exponent of time: {time:.2f} | gain there: {gain:.2f}",

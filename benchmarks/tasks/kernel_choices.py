@@ -52,6 +52,6 @@ class kernel_choices(Task, subject="kernels", half="tuning"):
     searches = Table("25 cells on 2,000 rows of a9a", "searches", "way | processor s: {processor_s:.1f}")
     memory = Table(
         "a9a, 32,561 rows, C = 1, by the cache", "memory",
-        "`cache_size`: {cache_size:.0f} | MB added: {grown_mb:.0f} | processor s: {processor_s:.1f} "
+        "`cache_size`: {cache_size:.0f} | MB added: {grown_mb:.0f} | processor_s:.1f "
         "| kernel rows computed: {kernel_rows:,.0f}",
     )  # fmt: skip

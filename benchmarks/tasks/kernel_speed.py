@@ -210,9 +210,8 @@ class kernel_threads(Task, subject="kernels", half="tuning", threads=True, asked
     }
     seconds = Table(
         "Seconds by number of threads and device", _all_runs,
-        "data: {case} | solver | threads | fit s: {wall_s:.2f} | processor s: {processor_s:.1f} "
-        "| predictions s: {predict_s:.3f} | one row ms: {one_row_ms:.1f} | test error: {test_error:.4f} "
-        "| SVs: {support}",
+        "data: {case} | solver | threads | fit s: {wall_s:.2f} | processor_s:.1f | predictions s: {predict_s:.3f} "
+        "| one_row_ms:.1f | test_error:.4f | SVs: {support}",
     )  # fmt: skip
     cores = Table(
         "Seconds of a fit by threads, and of predictions of 10,000 rows by the best number of them", _by_cores,
@@ -309,9 +308,9 @@ class kernel_svc_accuracy(Task, subject="kernels", half="tuning", peers=(INTELEX
     parts = {"runs": partial(runs_of, names=TUNED)}
     errors = Table(
         "Time to LIBSVM's test error, one thread, fresh processes; medians, means and standard errors", by_solver,
-        "data: {case} | solver | wall s: {wall_s:.2f} | processor s: {processor_s:.2f} "
-        "| test error, %: {error:±.2f} | minus LIBSVM's: {apart:±+.2f} | within 0.1: {near} | SVs: {support} "
-        "| LIBSVM / this: {libsvm:.1f} | intelex / this: {intelex:.1f}",
+        "data: {case} | solver | wall_s:.2f | processor_s:.2f | test error, %: {error:±.2f} "
+        "| minus LIBSVM's: {apart:±+.2f} | within 0.1: {near} | SVs: {support} | LIBSVM / this: {libsvm:.1f} "
+        "| intelex / this: {intelex:.1f}",
     )  # fmt: skip
 
     def targets(self, content: Content) -> Iterable[Limit]:

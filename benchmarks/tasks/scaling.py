@@ -49,8 +49,8 @@ class scaling_blind(Task, repeats=1):
     parts = {"cases": each_fresh(whole_fit, CASES, FEW)}
     fits = Table(
         "Whole fits", "cases",
-        "rows | n: {n:,} | d: {d:,} | m | median s: {median_s:.2f} | processor s: {median_processor_s:.2f} "
-        "| peak GB: {peak_gb} | solver | iterations | rounds | gap: {gap:.0e} | met | objective: {objective:.4f}",
+        "rows | n:, | d:, | m | median_s:.2f | processor s: {median_processor_s:.2f} | peak GB: {peak_gb} | solver "
+        "| iterations | rounds | gap:.0e | met | objective:.4f",
     )  # fmt: skip
 
     def targets(self, content: Content) -> Iterable[Limit]:
