@@ -47,14 +47,6 @@ def page(task: Task, folder: Path = RESULTS) -> str:
     return "\n".join(parts)
 
 
-def log(folder: Path, line: Mapping[str, Any]) -> None:
-    """Add a run to the history of its task, `history/TASK.jsonl`."""
-    path = folder / "history" / f"{line['script']}.jsonl"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as file:
-        file.write(json.dumps(line) + "\n")
-
-
 HALVES = {
     "On data that no constant was chosen on": ("reporting", "neutral"),
     "On tuning data: no evidence for other data": ("tuning",),

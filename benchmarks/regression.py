@@ -1,6 +1,6 @@
 """Compare the hot kernels of two commits: `python -m benchmarks.regression OLD NEW`.
 
-Both are checked out in git worktrees, and processes of both take turns, as a minute may be slow, and a process by where
+Both are unpacked into folders, and processes of both take turns, as a minute may be slow, and a process by where
 its memory lies. Shown is the median over pairs of processes of the ratio of processor seconds, new over old, with the
 least and the largest. A kernel is flagged as slower where every pair says so and the median lies above the threshold;
 "slower" is tried once more before it is believed.
@@ -40,15 +40,11 @@ def sources(commit: str, root: Path = ROOT) -> Iterator[Path]:
         yield root
         return
     with tempfile.TemporaryDirectory(prefix="widemargin-") as folder:
-        tree, git = Path(folder) / "tree", ["git", "-C", str(root), "worktree"]
-        add = [*git, "add", "--quiet", "--detach", str(tree), commit]
-        made = subprocess.run(add, capture_output=True, text=True, check=False)
-        if made.returncode:
-            raise SystemExit(f"git cannot check out {commit!r}: {made.stderr.strip()}")
-        try:
-            yield tree
-        finally:
-            subprocess.run([*git, "remove", "--force", str(tree)], check=False)
+        packed = subprocess.run(["git", "-C", str(root), "archive", commit], capture_output=True, check=False)
+        if packed.returncode:
+            raise SystemExit(f"git cannot read {commit!r}: {packed.stderr.decode().strip()}")
+        subprocess.run(["tar", "-x", "-C", folder], input=packed.stdout, check=True)
+        yield Path(folder)
 
 
 # --- in a process of one commit ---------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import json
 import os
 import subprocess
 import sys
@@ -144,7 +145,10 @@ def run_task(task: Task, parts: Sequence[str], folder: Path, options: argparse.N
         "machine": about, "message": message, "settings": {"quick": options.quick, "repeats": options.repeats},
         "limits": [asdict(item) for item in found],
     }  # fmt: skip
-    recorded.log(folder, line)
+    history = folder / "history" / f"{name}.jsonl"
+    history.parent.mkdir(parents=True, exist_ok=True)
+    with history.open("a") as file:
+        file.write(json.dumps(line) + "\n")
     return line
 
 

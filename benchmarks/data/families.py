@@ -63,6 +63,13 @@ def textures(n: int = 10_000, side: int = 24) -> Rows:
     return np.clip(np.floor(X), 0.0, 255.0) / 255.0, y
 
 
+def waves(n: int, columns: int) -> Rows:
+    """The sign of a sum of sines."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3, 3, (n, columns))
+    return X, (np.sin(2 * X).sum(axis=1) + 0.5 * rng.normal(size=n) > 0).astype(np.int64)
+
+
 def board(n: int, columns: int, cells: int, seed: int) -> Rows:
     """A checkerboard with 3% of the labels wrong."""
     rng = np.random.default_rng(seed)

@@ -306,11 +306,6 @@ def _rows(content: Content) -> list[Row]:
     return rows
 
 
-def _measured(content: Content) -> pd.DataFrame:
-    """The same as a table."""
-    return pd.DataFrame(_rows(content))
-
-
 def least_error(reached: Iterable[tuple[float, float]], violation: float) -> float:
     """The least error of mixtures of (violation, error) at a violation."""
     several = sorted(set(reached))
@@ -322,26 +317,21 @@ def least_error(reached: Iterable[tuple[float, float]], violation: float) -> flo
     return min(errors, default=np.inf)
 
 
-def frontiers(content: Content) -> pd.DataFrame:
-    """By table, goal and split, for each method: its mean error along the frontier."""
-    found = []
-    for (table, goal, split), rows in grouped(_rows(content), "table", "goal", "split"):
-        reached = {
-            name: [(row["violation"], row["error"]) for row in own]
-            for name, own in sorted(grouped(rows, "method"))
-        }  # fmt: skip
-        (plain,) = reached[NO_GOAL]
-        beside = [plain, (0.0, rows[0]["trivial"])]
-        found.append({"table": table, "goal": goal, "split": split} | {
-            name: np.mean([least_error([*own, *beside], share * plain[0]) for share in SHARES])
-            for name, own in reached.items()
-        })  # fmt: skip
-    return pd.DataFrame(found)
+def frontiers(rows: Sequence[Row]) -> Row:
+    """For each method of a split its mean error along the frontier."""
+    found = {name: [(row["violation"], row["error"]) for row in own] for name, own in grouped(rows, "method")}
+    (plain,) = found[NO_GOAL]
+    beside = [plain, (0.0, rows[0]["trivial"])]
+    return {
+        name: np.mean([least_error([*reached, *beside], share * plain[0]) for share in SHARES])
+        for name, reached in found.items()
+    }
 
 
 def _compared(of: Comparison, content: Content) -> Iterable[Row]:
     """A line for each table and goal: mean errors, and those of the first minus the best peer's, split by split."""
-    for (table, goal), errors in frontiers(content).groupby(["table", "goal"], sort=False):
+    for (table, goal), rows in grouped(_rows(content), "table", "goal"):
+        errors = pd.DataFrame([frontiers(here) for _, here in grouped(rows, "split")])
         errors = errors.dropna(axis="columns")  # what failed on a split is compared on none
         if not set(of.ours) <= set(errors):
             continue
@@ -361,7 +351,7 @@ def _table(of: Comparison) -> Table:
 
 def _seconds(content: Content) -> Iterable[Row]:
     """Mean processor seconds of a fit with predictions, by table."""
-    means = _measured(content).pivot_table("seconds", "method", "table", sort=False)
+    means = pd.DataFrame(_rows(content)).pivot_table("seconds", "method", "table", sort=False)
     return means.reset_index().to_dict("records")
 
 
@@ -392,7 +382,7 @@ class any_model(Task, subject="any model", peers=("fairlearn", "oxonfair", "erro
         """Error against the difference between groups on new rows, for bounds on the positive rates, means."""
         from matplotlib.figure import Figure
 
-        points = _measured(content).query(f"goal == '{PARITY}'")
+        points = pd.DataFrame(_rows(content)).query(f"goal == '{PARITY}'")
         means = points.groupby(["table", "method", "level"])[["violation", "error"]].mean()
         tables = points["table"].unique()
         figure = Figure(figsize=(4.2 * len(tables), 7.6), layout="constrained")

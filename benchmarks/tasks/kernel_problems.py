@@ -15,6 +15,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
+from benchmarks.data.families import waves
 from benchmarks.data.halves import half_of
 from benchmarks.task import Content, Context, Row, Table, Task, Timing, quietly
 from benchmarks.tasks.kernel_speed import rows_of
@@ -61,13 +62,6 @@ def clouds(n: int, columns: int, classes: int = 2, spread: float = 3.0) -> tuple
     y = np.arange(n) % classes
     centres = rng.normal(size=(classes, columns)) / math.sqrt(columns)
     return centres[y] + spread * rng.normal(size=(n, columns)) / math.sqrt(columns), y
-
-
-def waves(n: int, columns: int) -> tuple[Any, Any]:
-    """The sign of a sum of sines."""
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-3, 3, (n, columns))
-    return X, (np.sin(2 * X).sum(axis=1) + 0.5 * rng.normal(size=n) > 0).astype(int)
 
 
 def shells(n: int, columns: int) -> tuple[Any, Any]:
@@ -129,16 +123,11 @@ PROBLEMS = [
 """Alike ones one after the other: each half has some of every kind."""
 
 
-def fit(problem: Problem, X: Any, y: Any, solver: str) -> Any:
-    """One fit."""
-    given = {"C": problem.C, "gamma": problem.gamma}
-    return (SVC(**given) if solver == "LIBSVM" else KernelSVC(solver=solver, random_state=0, **given)).fit(X, y)
-
-
 def measured(ctx: Context, number: int, solver: str) -> Row:
     """Processor seconds of a fit, in a process of its own; nothing where the solver refused."""
     problem = PROBLEMS[number]
-    X, y = problem.rows(ctx)
+    (X, y), given = problem.rows(ctx), {"C": problem.C, "gamma": problem.gamma}
+    made: Any = SVC(**given) if solver == "LIBSVM" else KernelSVC(solver=solver, random_state=0, **given)
     timing = Timing()
     spent = timing.processor
     signal.alarm(0 if ctx.quick else LIMIT)  # ends the process
@@ -148,7 +137,7 @@ def measured(ctx: Context, number: int, solver: str) -> Row:
             if sum(spent) > LONG:
                 break
             with quietly():
-                timing.add(partial(fit, problem, X, y, solver))
+                timing.add(partial(made.fit, X, y))
     except ValueError:  # rows that the solver cannot put in spatial order
         return {}
     finally:

@@ -15,6 +15,7 @@ from joblib import cpu_count
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
+from benchmarks.data.families import waves
 from benchmarks.data.halves import check
 from benchmarks.task import Content, Context, Limit, Row, Table, Task, Timing, grouped, mean_and_error, quietly, ratios
 from widemargin import KernelSVC, kernel_search
@@ -80,13 +81,12 @@ def rows_of(name: str, data: Any) -> tuple[Array, Array]:
 
 
 def task(ctx: Context, name: str) -> KernelTask:
-    """The rows of a task, in float32; a noisy checkerboard in a quick run."""
+    """The rows of a task, in float32; waves in a quick run."""
     if ctx.quick:
         check(name, ctx.task.subject, ctx.task.half)
-        rng, n = np.random.default_rng(0), 600
-        X = rng.uniform(-3, 3, (2 * n, 3)).astype(np.float32)
-        y = np.where(np.sin(2 * X).sum(axis=1) + 0.3 * rng.normal(size=2 * n) > 0, 1.0, -1.0)
-        return KernelTask(X[:n], y[:n], X[n:], y[n:], 1.0, 5.0)
+        X, y = waves(1200, 3)
+        X, y = X.astype(np.float32), np.where(y > 0, 1.0, -1.0)
+        return KernelTask(X[:600], y[:600], X[600:], y[600:], 1.0, 5.0)
     data = ctx.load(name)
     X, y = rows_of(name, data)
     if name == "a9a":
