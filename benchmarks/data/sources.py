@@ -149,12 +149,9 @@ def drawn(X: Any, y: npt.NDArray[Any], train_rows: int = TRAIN_ROWS, test_rows: 
 def family(name: str) -> Draw:
     """A drawn family of risks: other rows, and other parameters, for every seed."""
     make, n = RISK_FAMILIES[name]
-
-    def split(seed: int) -> Split:
-        X, y = make(np.random.default_rng((seed, 25)), n + TEST_ROWS)
-        return _standardised(X, y, np.arange(n), np.arange(n, len(y)))
-
-    return split
+    return lambda seed: _standardised(
+        *make(np.random.default_rng((seed, 25)), n + TEST_ROWS), np.arange(n), np.arange(n, n + TEST_ROWS)
+    )
 
 
 def _standardised(X: Any, y: npt.NDArray[np.int64], train: npt.NDArray[Any], test: npt.NDArray[Any]) -> Split:

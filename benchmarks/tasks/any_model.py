@@ -349,15 +349,12 @@ def _table(of: Comparison) -> Table:
     return Table(of.title, partial(_compared, of), f"table | goal | {errors} | {its}")
 
 
-def _seconds(content: Content) -> Iterable[Row]:
-    """Mean processor seconds of a fit with predictions, by table."""
-    means = pd.DataFrame(_rows(content)).pivot_table("seconds", "method", "table", sort=False)
-    return means.reset_index().to_dict("records")
+def _seconds(names: Sequence[str]) -> Table:
+    def means(content: Content) -> Iterable[Row]:
+        by_table = pd.DataFrame(_rows(content)).pivot_table("seconds", "method", "table", sort=False)
+        return by_table.reset_index().to_dict("records")
 
-
-def _seconds_table(names: Sequence[str]) -> Table:
-    seconds = " | ".join(f"{name}: {{{name}:.2f}}" for name in names)
-    return Table("Mean processor seconds of a fit", _seconds, f"method | {seconds}")
+    return Table("Mean processor seconds of a fit", means, " | ".join(["method", *(f"{name}:.2f" for name in names)]))
 
 
 class any_model(Task, subject="any model", peers=("fairlearn", "oxonfair", "error-parity", "fairgbm", "lightgbm")):
@@ -367,7 +364,7 @@ class any_model(Task, subject="any model", peers=("fairlearn", "oxonfair", "erro
     """
 
     parts = {name: partial(points, name) for name in HALVES["any model"]["reporting"]}
-    blind, aware, floor, seconds = _table(BLIND), _table(AWARE), _table(FLOOR), _seconds_table(tuple(parts))
+    blind, aware, floor, seconds = _table(BLIND), _table(AWARE), _table(FLOOR), _seconds(tuple(parts))
 
     def targets(self, content: Content) -> Iterable[Limit]:
         """What the guide names first is not behind the best peer by more than two standard errors."""
@@ -408,4 +405,4 @@ class any_model_tuned(any_model, half="tuning"):
     """
 
     parts = {name: partial(points, name) for name in HALVES["any model"]["tuning"]}
-    seconds = _seconds_table(tuple(parts))
+    seconds = _seconds(tuple(parts))

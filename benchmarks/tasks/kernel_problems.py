@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -15,7 +15,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from benchmarks.data.families import waves
+from benchmarks.data.families import Rows, waves
 from benchmarks.data.halves import half_of
 from benchmarks.task import Content, Context, Row, Table, Task, Timing, quietly
 from benchmarks.tasks.kernel_speed import rows_of
@@ -33,12 +33,12 @@ class Problem(NamedTuple):
     """What is drawn by what, or a data set, how many rows (and columns, and classes), and how they are trained on."""
 
     what: str
-    draw: Callable[..., tuple[Any, Any]] | str
+    draw: Callable[..., Rows] | str
     sizes: tuple[int, ...]
     C: float
     gamma: float | str = "scale"
 
-    def rows(self, ctx: Context) -> tuple[Any, Any]:
+    def rows(self, ctx: Context) -> Rows:
         """X and y; of a data set two classes, or MNIST's ten digits, or at most twenty letters."""
         if not isinstance(self.draw, str):
             return self.draw(*self.sizes)
@@ -50,13 +50,13 @@ class Problem(NamedTuple):
         return X[rows], y[rows]
 
 
-def moons(n: int, columns: int) -> tuple[Any, Any]:
+def moons(n: int, columns: int) -> Rows:
     """Two moons, beside columns of noise."""
     X, y = make_moons(n, noise=0.3, random_state=0)
     return np.hstack((X, 0.5 * np.random.default_rng(0).normal(size=(n, columns - 2)))), y
 
 
-def clouds(n: int, columns: int, classes: int = 2, spread: float = 3.0) -> tuple[Any, Any]:
+def clouds(n: int, columns: int, classes: int = 2, spread: float = 3.0) -> Rows:
     """A normal cloud for each class around a centre of norm about 1."""
     rng = np.random.default_rng(0)
     y = np.arange(n) % classes
@@ -64,7 +64,7 @@ def clouds(n: int, columns: int, classes: int = 2, spread: float = 3.0) -> tuple
     return centres[y] + spread * rng.normal(size=(n, columns)) / math.sqrt(columns), y
 
 
-def shells(n: int, columns: int) -> tuple[Any, Any]:
+def shells(n: int, columns: int) -> Rows:
     """A ball within a shell, far apart: few support vectors."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(n, columns)), np.arange(n) % 2
@@ -72,19 +72,19 @@ def shells(n: int, columns: int) -> tuple[Any, Any]:
     return X * (radius / np.linalg.norm(X, axis=1))[:, None], y
 
 
-def coins(n: int, columns: int) -> tuple[Any, Any]:
+def coins(n: int, columns: int) -> Rows:
     """Labels that nothing tells."""
     rng = np.random.default_rng(0)
     return rng.normal(size=(n, columns)), rng.integers(0, 2, n)
 
 
-def bundled(n: int, loader: Callable[..., Any]) -> tuple[Any, Any]:
+def bundled(n: int, loader: Callable[..., Rows]) -> Rows:
     """A data set of scikit-learn, its columns scaled."""
     X, y = loader(return_X_y=True)
     return StandardScaler().fit_transform(X)[:n], y[:n]
 
 
-KINDS: tuple[tuple[str, Any, float | str, tuple[tuple[Any, ...], ...]], ...] = (
+KINDS: tuple[tuple[str, Callable[..., Rows] | str, float | str, tuple[tuple[float, ...], ...]], ...] = (
     ("moons, {1} columns", moons, "scale",
      ((50, 2, 1.0), (50, 2, 100.0), (200, 2, 1.0), (200, 2, 1e4), (1000, 2, 1.0), (1000, 2, 0.01), (3000, 2, 1e4),
       (3000, 2, 1.0), (10_000, 20, 1.0), (10_000, 20, 100.0), (30_000, 20, 1.0), (30_000, 20, 0.01))),
@@ -116,7 +116,7 @@ KINDS: tuple[tuple[str, Any, float | str, tuple[tuple[Any, ...], ...]], ...] = (
 """What is drawn, by what or of which data set, gamma; and for each problem rows, columns, classes, and C."""
 
 PROBLEMS = [
-    Problem(what.format(*sizes), draw, tuple(sizes), C, gamma)
+    Problem(what.format(*sizes), draw, tuple(map(int, sizes)), C, gamma)
     for what, draw, gamma, cases in KINDS
     for *sizes, C in cases
 ]
@@ -126,8 +126,9 @@ PROBLEMS = [
 def measured(ctx: Context, number: int, solver: str) -> Row:
     """Processor seconds of a fit, in a process of its own; nothing where the solver refused."""
     problem = PROBLEMS[number]
-    (X, y), given = problem.rows(ctx), {"C": problem.C, "gamma": problem.gamma}
-    made: Any = SVC(**given) if solver == "LIBSVM" else KernelSVC(solver=solver, random_state=0, **given)
+    X, y = problem.rows(ctx)
+    given: Row = {"C": problem.C, "gamma": problem.gamma}
+    made = SVC(**given) if solver == "LIBSVM" else KernelSVC(solver=solver, random_state=0, **given)
     timing = Timing()
     spent = timing.processor
     signal.alarm(0 if ctx.quick else LIMIT)  # ends the process

@@ -2,12 +2,13 @@
 
 import resource
 from collections.abc import Iterable, Mapping
-from typing import Any
 
+from benchmarks.data.goal_rows import GoalRows
 from benchmarks.task import Content, Context, Limit, Row, Table, Task, Timing, each_fresh
+from widemargin import RateConstrainedClassifier
 
 MIXED, HEAVY = "drawn: mixed columns", "drawn: heavy columns"
-Case = tuple[Any, ...]
+Case = tuple[str, int, int, int]
 """A drawn family, its rows, columns and constraints."""
 
 MANY_ROWS, MANY_RULES, WIDE = (MIXED, 500_000, 138, 4), (MIXED, 1_000_000, 138, 50), (HEAVY, 32_000, 1000, 2)
@@ -21,12 +22,13 @@ FEW = ((MIXED, 3000, 138, 10), (HEAVY, 500, 10, 2))
 def whole_fit(ctx: Context, rows: str, n: int, d: int, m: int) -> Row:
     """A whole fit with the default parameters: a small one compiles, then it is timed. The peak counts the data."""
 
-    def task(n: int, m: int) -> Any:
-        return ctx.load(rows)(n, m if rows == MIXED else d)
+    def task(n: int, m: int) -> GoalRows:
+        drawn: GoalRows = ctx.load(rows)(n, m if rows == MIXED else d)
+        return drawn
 
     Timing.of(task(min(n, 2000), min(m, 4)).fit)
     timing = Timing.of(task(n, m).fit, ctx.repeats)
-    model = timing.result
+    model: RateConstrainedClassifier = timing.result
     return {
         "rows": rows, "n": n, "d": d, "m": m,
         "median_s": timing.median, "median_processor_s": timing.processor_median,

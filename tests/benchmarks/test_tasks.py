@@ -81,6 +81,21 @@ def test_tasks_say_which_half_they_read():
         assert TASKS[name].half == "reporting"
 
 
+def test_a_task_has_the_settings_of_the_one_it_inherits_from_and_no_others():
+    class some(Task, repeats=2, half="tuning"):  # noqa: N801
+        shown = Table("Shown", "rows")
+
+    class other(some, half="neutral"):  # noqa: N801
+        """On other
+        data.
+        """
+
+    assert (other.name, other.repeats, other.half, some.half) == ("other", 2, "neutral", "tuning")
+    assert list(other().tables()) == ["shown", "targets"] and other().question == "On other data."
+    with pytest.raises(TypeError, match="a task has no setting 'repeat'"):
+        type("wrong", (Task,), {}, repeat=2)
+
+
 # --- what tasks are handed --------------------------------------------------------------------------------------------
 
 
@@ -130,12 +145,13 @@ def test_a_function_answers_from_a_process_of_its_own_or_says_why_it_fails(tmp_p
 
 
 def test_cells_of_tables():
-    rows = [{"a": 1.234, "b": {"c": True}, "d": (0.5, 0.01), "e": [1, 2], "0.1": None}]
+    rows = [{"a": 1.234, "b": {"c": True}, "d": (0.5, 0.01), "e": [1, 2], "0.1": None, "wall_s": 2.0}]
     columns = "a: {a:.1f} | truth: {b[c]} | mean: {d:±.2f} | two: {e} | second: {e[1]} | none: {0.1} | e"
-    columns += " | gone: {x[y]:.2f}"
+    columns += " | gone: {x[y]:.2f} | wall_s:.1f"
     text = Table("", lambda _: rows, columns).markdown({})
     cells = [cell.strip() for cell in text.splitlines()[2].strip("|").split("|")]
-    assert cells == ["1.2", "yes", "0.50 ± 0.01", "1, 2", "2", "-", "1, 2", "-"]
+    assert cells == ["1.2", "yes", "0.50 ± 0.01", "1, 2", "2", "-", "1, 2", "-", "2.0"]
+    assert "| wall s |" in text.splitlines()[0]
     assert Table("", "part").markdown({"part": [{"x": 0.12345, "y": "z"}]}).splitlines()[2] == "| 0.1235 | z |"
     assert Table("", "part").markdown({}) == ""
     assert mean_and_error([1.0, 3.0]) == (2.0, 1.0)
