@@ -16,8 +16,15 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_svmlight_file
 from sklearn.model_selection import KFold
 from sklearn.preprocessing import StandardScaler, normalize
 
-from benchmarks.data.families import KERNEL_FAMILIES, RISK_FAMILIES, Floats, Rows
-from benchmarks.data.goal_rows import GoalRows, dense_task, heavy_task, mixed_task, resampled_task
+from benchmarks.data.families import (
+    GOAL_FAMILIES,
+    KERNEL_FAMILIES,
+    RISK_FAMILIES,
+    Floats,
+    GoalRows,
+    Rows,
+    resampled_task,
+)
 from benchmarks.machine import ROOT
 from widemargin.datasets import GENES, HIERARCHIES, load_people
 from widemargin.exceptions import MissingDataError
@@ -290,10 +297,7 @@ SOURCES: dict[str, Source] = {
     "breast cancer": lambda folder: load_breast_cancer(return_X_y=True),
     "digits": lambda folder: load_digits(return_X_y=True),
     "drawn: people of a9a": lambda folder: partial(resampled_task, SOURCES["a9a"](folder)),
-    "drawn: dense": lambda folder: dense_task,
-    "drawn: mixed columns": lambda folder: mixed_task,
-    "drawn: heavy columns": lambda folder: heavy_task,
-    **{name: lambda folder, make=make: make for name, make in KERNEL_FAMILIES.items()},
+    **{name: lambda folder, make=make: make for name, make in (KERNEL_FAMILIES | GOAL_FAMILIES).items()},
     **{name: lambda folder, name=name: family(name) for name in RISK_FAMILIES},
     "yeast": _either(papers.load_yeast, partial(papers.synthetic_label_sets, 60, 5)),
     "rcv1": _either(partial(papers.load_rcv1, n_labels=50), _topics),

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import scipy.sparse as sp
 
-from benchmarks.data.goal_rows import GoalRows
+from benchmarks.data.families import GoalRows
 from benchmarks.machine import status
 from benchmarks.task import Content, Context, Limit, Row, Table, Task, Timing, grouped, quietly
 from widemargin import RateConstrainedClassifier

@@ -18,7 +18,7 @@ from sklearn.metrics import jaccard_score
 from sklearn.preprocessing import normalize
 from threadpoolctl import threadpool_limits
 
-from benchmarks.data.goal_rows import GoalRows
+from benchmarks.data.families import GoalRows
 from benchmarks.machine import resident_growth
 from benchmarks.task import Content, Context, Limit, Row, Table, Task, Timing, each_fresh, grouped, quietly
 from benchmarks.tasks.distributed import cluster

@@ -3,7 +3,7 @@
 import resource
 from collections.abc import Iterable, Mapping
 
-from benchmarks.data.goal_rows import GoalRows
+from benchmarks.data.families import GoalRows
 from benchmarks.task import Content, Context, Limit, Row, Table, Task, Timing, each_fresh
 from widemargin import RateConstrainedClassifier
 
