@@ -1,4 +1,4 @@
-"""What is chosen for kernel SVMs: parameters by searches, a cache, and the solver that "auto" takes on many problems."""
+"""What is chosen for kernel SVMs: parameters by searches, a cache, and the solver that "auto" takes on many tasks."""
 
 import math
 import signal
