@@ -13,7 +13,7 @@ from typing import NamedTuple
 from benchmarks import recorded
 from benchmarks.data.halves import BlindDataError
 from benchmarks.machine import RESULTS, ROOT
-from benchmarks.task import Task, all_tasks
+from benchmarks.task import Task, all_tasks, made
 
 
 class Said(NamedTuple):
@@ -31,13 +31,13 @@ def claims(tasks: Mapping[str, Task], folder: Path = RESULTS) -> list[Said]:
     found = []
     for name, task in tasks.items():
         contents = recorded.machines(name, folder)
-        texts = {machine: said for machine, content in contents.items() if (said := task.said(content))}
+        texts = {machine: said for machine, content in contents.items() if (said := made(task.sentences, content))}
         if task.half == "tuning" and any(texts.values()):
             raise BlindDataError(f"{name} reads data that constants were chosen on: nothing may be claimed from it.")
         for machine, said in list(texts.items())[:1]:
-            for pair in said:
-                others = tuple(contents[other]["machine"]["processor"] for other in texts if pair not in texts[other])
-                found.append(Said(*pair, name, contents[machine]["machine"]["processor"], others))
+            for text in said:
+                others = tuple(contents[other]["machine"]["processor"] for other in texts if text not in texts[other])
+                found.append(Said(task.document, text, name, contents[machine]["machine"]["processor"], others))
     return found
 
 

@@ -5,7 +5,6 @@ imported inside the functions: a kernel that a commit does not have is left out 
 are synthetic and the same for every commit. An entry runs for some milliseconds, or some tenths of a second.
 """
 
-import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -82,21 +81,21 @@ def structured_fit(edges: str | None) -> Action:
     X = rng.normal(size=(1000, 40))
     Y = (X[:, :14] + 0.7 * rng.normal(size=(1000, 14)) > 0).astype(int)
     clf = wm.MultiLabelSVC(C=0.1, edges=edges, max_iter=3, random_state=0)
-    return lambda: _unwarned(clf.fit, X, Y)
+    return partial(clf.fit, X, Y)
 
 
 def chain_fit() -> Action:
     """Three passes over 125 sequences of 8 rows with 14 labels."""
     X = np.random.default_rng(0).normal(size=(125, 8, 40))
     clf = wm.ChainSVC(C=0.1, max_iter=3, random_state=0)
-    return lambda: _unwarned(clf.fit, [*X], [*X[:, :, :14].argmax(axis=2)])
+    return partial(clf.fit, [*X], [*X[:, :, :14].argmax(axis=2)])
 
 
 def margin_gradient() -> Action:
     """Value and gradient of margin pursuit over 20,000 CSR rows."""
     data = synthetic_a9a(20_000)
     clf = wm.MarginPursuitClassifier(scale=1.0, max_iter=5)
-    return lambda: _unwarned(clf.fit, data.X, (data.y > 0).astype(int))
+    return partial(clf.fit, data.X, (data.y > 0).astype(int))
 
 
 def bind_and_audit() -> Action:
@@ -117,11 +116,6 @@ def _rows(n: int) -> Any:
     from widemargin.linalg.matrix_blocks import RowBlocks
 
     return RowBlocks([(synthetic_a9a(n).X, None)])
-
-
-def _unwarned(call: Callable[..., Any], *arguments: Any) -> Any:
-    with warnings.catch_warnings(action="ignore"):  # that it did not converge
-        return call(*arguments)
 
 
 KERNELS: dict[str, Callable[[], Action]] = {

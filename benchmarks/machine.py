@@ -108,8 +108,8 @@ def _processor() -> str:
     return name + numbers if "cpu family" in said else name
 
 
-def resident_growth(run: Callable[[], T]) -> tuple[T, int | None]:
-    """What a call returns, and the bytes by which the peak of the resident set exceeds its size before.
+def resident_growth(run: Callable[[], T]) -> tuple[T, float | None]:
+    """What a call returns, and the megabytes by which the peak of the resident set exceeds its size before.
 
     None where the system does not tell.
     """
@@ -119,7 +119,7 @@ def resident_growth(run: Callable[[], T]) -> tuple[T, int | None]:
     reset.write_text("5")  # the peak starts anew
     before = status("VmRSS")
     answer = run()
-    return answer, status("VmHWM") - before
+    return answer, (status("VmHWM") - before) / 1e6
 
 
 def status(field: str) -> int:

@@ -1,13 +1,14 @@
 """What was measured, and where: a file for each task and machine, `results/MACHINE/TASK.json`."""
 
+import contextlib
 import json
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.machine import RESULTS, describe
-from benchmarks.task import Content, Parts, Task
+from benchmarks.task import Content, Limit, Parts, Task, made, table_of
 
 
 def machines(name: str, folder: Path = RESULTS) -> dict[str, Content]:
@@ -30,7 +31,7 @@ def keep(folder: Path, machine: str, name: str, content: Mapping[str, Any]) -> N
     beside.replace(path)
 
 
-def page(name: str, task: Task, folder: Path = RESULTS) -> str:
+def page(task: Task, folder: Path = RESULTS) -> str:
     """The result page: for each machine every table, and the targets of all machines beside each other."""
     half = {
         "neutral": "no constants were chosen on such data",
@@ -38,17 +39,80 @@ def page(name: str, task: Task, folder: Path = RESULTS) -> str:
         "reporting": "the reporting half, which nothing was chosen on",
     }
     question = textwrap.fill(task.question, 120)
-    parts = [f"# {name}\n\n{question}\n\nMade by `python -m benchmarks {name}`. Data: {half[task.half]}.\n"]
-    for content in machines(name, folder).values():
+    parts = [f"# {task.name}\n\n{question}\n\nMade by `python -m benchmarks {task.name}`. Data: {half[task.half]}.\n"]
+    for content in machines(task.name, folder).values():
         parts.append(f"## {describe(content['machine'])}\n")
-        tables = [*task.tables.values(), task.table("targets")]
+        tables = task.tables().values()
         parts += [f"### {table.title}\n\n{text}" for table in tables if (text := table.markdown(content))]
     return "\n".join(parts)
 
 
-def log(folder: Path, line: Mapping[str, Any]) -> None:
-    """Add a run to the history of its task, `history/TASK.jsonl`."""
-    path = folder / "history" / f"{line['script']}.jsonl"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as file:
-        file.write(json.dumps(line) + "\n")
+HALVES = {
+    "On data that no constant was chosen on": ("reporting", "neutral"),
+    "On tuning data: no evidence for other data": ("tuning",),
+}
+
+
+def write(folder: Path, tasks: Mapping[str, Task], *, quick: bool = False) -> None:
+    """Write both files; the picture needs matplotlib and is left out without it, and of a quick run."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "summary.md").write_text(text(folder, tasks, quick=quick))
+    last = [item for name, task in tasks.items() for item in made(task.targets, newest(name, folder))]
+    ratios = [item for item in last if item.peer]
+    if ratios and not quick:
+        with contextlib.suppress(ImportError):
+            draw(ratios, folder / "summary.png")
+
+
+def text(folder: Path, tasks: Mapping[str, Task], *, quick: bool = False) -> str:
+    """The summary as Markdown: every target, once for each machine that it was measured on; tuning data apart."""
+    parts = ["# Benchmarks: summary\n"]
+    if quick:
+        parts.append("A quick run on small sizes: it shows that the tasks run. Its ratios mean nothing.\n")
+    else:
+        parts.append("Made by `make bench` (`python -m benchmarks`) of the result files beside it.\n")
+        parts.append("![Our times beside the peers'](summary.png)\n")
+    contents = [(name, machine, content) for name in tasks for machine, content in machines(name, folder).items()]
+    for title, halves in HALVES.items():
+        rows = [
+            item.to_row() | {"task": name, "machine": machine} | ({"reached": None} if quick else {})
+            for name, machine, content in contents
+            if tasks[name].half in halves
+            for item in made(tasks[name].targets, content)
+        ]
+        parts += [f"## {title}\n", table_of(rows, "task | what | machine | measured | target | reached")]
+    measured = [{"task": name, "machine": describe(content["machine"])} for name, _, content in contents]
+    return "\n".join([*parts, "## Machines\n", table_of(measured, "task | measured on: {machine}")])
+
+
+def family(peer: str) -> str:
+    """What a peer is called before its settings; each family has a colour."""
+    return peer.partition(",")[0]
+
+
+def draw(ratios: Sequence[Limit], path: Path) -> None:
+    """Dots of the ratios, of what was measured last."""
+    from matplotlib.figure import Figure
+
+    cases = list(dict.fromkeys(item.case for item in ratios))
+    figure = Figure(figsize=(8, 1.6 + 0.27 * len(cases)), layout="constrained")
+    axes = figure.subplots()
+    axes.axvline(1, color="0.4", linewidth=1)
+    for number, name in enumerate(dict.fromkeys(family(item.peer) for item in ratios)):
+        own = [item for item in ratios if family(item.peer) == name]
+        heights = [cases.index(item.case) for item in own]
+        measured = [item.measured for item in own]
+        axes.plot(measured, heights, "o", color=f"C{number}", markersize=7, label=name, alpha=0.9)
+        targets = [item.limit or float("nan") for item in own]  # what has no target leaves a gap
+        axes.plot(targets, heights, "|", color=f"C{number}", markersize=15, markeredgewidth=2)
+    axes.plot([], [], "|", color="0.4", markersize=12, markeredgewidth=2, label="target, coloured as its peer")
+    ticks = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
+    axes.set_xscale("log")
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.set_xticks((), minor=True)
+    axes.set_yticks(range(len(cases)), cases, fontsize=8)
+    axes.set_ylim(len(cases) - 0.5, -0.5)
+    axes.set_title("Peer's seconds over ours (right of 1: ours is quicker)", fontsize=10)
+    axes.grid(color="0.92")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.3, -0.03), ncols=3, fontsize=8, frameon=False)
+    figure.savefig(path, dpi=85, metadata={"Software": None})

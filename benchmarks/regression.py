@@ -1,6 +1,6 @@
 """Compare the hot kernels of two commits: `python -m benchmarks.regression OLD NEW`.
 
-Both are checked out in git worktrees, and processes of both take turns, as a minute may be slow, and a process by where
+Both are unpacked into folders, and processes of both take turns, as a minute may be slow, and a process by where
 its memory lies. Shown is the median over pairs of processes of the ratio of processor seconds, new over old, with the
 least and the largest. A kernel is flagged as slower where every pair says so and the median lies above the threshold;
 "slower" is tried once more before it is believed.
@@ -18,14 +18,15 @@ import subprocess
 import sys
 import tempfile
 import time
+import timeit
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.cells import Row, table_of
 from benchmarks.machine import ROOT, describe, machine
+from benchmarks.task import Row, table_of
 
 WORKING_TREE = "working-tree"
 SAMPLE_SECONDS = 0.02
@@ -39,15 +40,11 @@ def sources(commit: str, root: Path = ROOT) -> Iterator[Path]:
         yield root
         return
     with tempfile.TemporaryDirectory(prefix="widemargin-") as folder:
-        tree, git = Path(folder) / "tree", ["git", "-C", str(root), "worktree"]
-        add = [*git, "add", "--quiet", "--detach", str(tree), commit]
-        made = subprocess.run(add, capture_output=True, text=True, check=False)
-        if made.returncode:
-            raise SystemExit(f"git cannot check out {commit!r}: {made.stderr.strip()}")
-        try:
-            yield tree
-        finally:
-            subprocess.run([*git, "remove", "--force", str(tree)], check=False)
+        packed = subprocess.run(["git", "-C", str(root), "archive", commit], capture_output=True, check=False)
+        if packed.returncode:
+            raise SystemExit(f"git cannot read {commit!r}: {packed.stderr.decode().strip()}")
+        subprocess.run(["tar", "-x", "-C", folder], input=packed.stdout, check=True)
+        yield Path(folder)
 
 
 # --- in a process of one commit ---------------------------------------------------------------------------------------
@@ -60,17 +57,11 @@ def kernels_of(source: Path) -> dict[str, Callable[[], Callable[[], Any]]]:
 
 def _median(make: Callable[[], Callable[[], Any]], samples: int) -> float:
     """Processor seconds of one run, when the kernel is compiled and warm."""
-
-    def seconds(number: int) -> float:
-        start = time.process_time()
-        for _ in range(number):
-            action()
-        return (time.process_time() - start) / number
-
     action = make()
     action()
-    number = max(1, int(SAMPLE_SECONDS / max(min(seconds(1) for _ in range(3)), 1e-6)))
-    return float(np.median([seconds(number) for _ in range(samples)]))
+    timer = timeit.Timer(action, timer=time.process_time)
+    number = max(1, int(SAMPLE_SECONDS / max(min(timer.repeat(3, 1)), 1e-6)))
+    return float(np.median(timer.repeat(samples, number))) / number
 
 
 def _time(source: str, samples: str, *names: str) -> None:
@@ -147,9 +138,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         found = compare(old, new, names, options)
         if again := [name for name, row in found.items() if row["verdict"] == "SLOWER"]:
             found |= compare(old, new, again, options)
-    columns = (
-        "kernel | old ms: {old:.3f} | new ms: {new:.3f} | ratio: {ratio:.3f} | least: {least:.3f} | most: {most:.3f}"
-    )
+    columns = "kernel | old ms: {old:.3f} | new ms: {new:.3f} | ratio:.3f | least:.3f | most:.3f"
     print(f"### {options.new} over {options.old}, processor milliseconds ({describe(machine())})\n")
     print(table_of(list(found.values()), f"{columns} | verdict"))
     slower = [name for name, row in found.items() if row["verdict"] == "SLOWER"]

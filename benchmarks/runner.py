@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import json
 import os
 import subprocess
 import sys
@@ -15,10 +16,9 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from benchmarks import recorded, summary
-from benchmarks.cells import Row, table_of
+from benchmarks import recorded
 from benchmarks.machine import PEERS, RESULTS, ROOT, describe, machine, slug, version_of
-from benchmarks.task import Context, MissingPartError, Parts, Task, modules, tasks_of
+from benchmarks.task import Context, MissingPartError, Parts, Row, Task, made, modules, table_of, tasks_of
 from widemargin.exceptions import MissingDataError
 
 QUICK = ROOT / "out" / "bench-quick"
@@ -29,8 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run what was asked and write the summary; 1 where a task failed."""
     options = _parser().parse_args(arguments)
     # A process of one task imports nothing of the others.
-    places = {name: module for module in options.child or modules() for name in tasks_of(module)}
-    tasks = {name: tasks_of(module)[name] for name, module in places.items()}
+    tasks = {name: task for module in options.child or modules() for name, task in tasks_of(module).items()}
     chosen = _chosen(options, tasks)
     if options.list:
         for name in chosen:
@@ -38,13 +37,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     folder = options.out or (QUICK if options.quick else RESULTS)
     if options.child:
-        (name,) = chosen
+        ((name, parts),) = chosen.items()
         context = Context(tasks[name], options.quick, given_repeats=options.repeats, data=options.data)
-        return measure(name, tasks[name], context, folder, chosen[name])
+        return measure(context, folder, parts)
     runs: list[Row] = []
     if options.summary_only:
-        for name in [name for name in tasks if recorded.machines(name, folder)]:
-            (folder / f"{name}.md").write_text(recorded.page(name, tasks[name], folder))
+        for task in tasks.values():
+            if recorded.machines(task.name, folder):
+                (folder / f"{task.name}.md").write_text(recorded.page(task, folder))
     else:
         print(f"{describe(machine())}; {options.jobs} task{'s' * (options.jobs > 1)} at a time.")
         lacking = [peer for peer in PEERS if version_of(peer) is None]
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"Left out, as they are not installed: {', '.join(lacking)}.")
 
         def one(name: str) -> Row:
-            run = run_task(name, chosen[name], tasks[name], places[name], folder, options)
+            run = run_task(tasks[name], chosen[name], folder, options)
             print(f"{name}: {run['status']}, {run['seconds']:.0f} s {run['message']}".rstrip(), flush=True)
             return run
 
@@ -60,19 +60,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
             runs = list(pool.map(one, chosen))
         columns = "task: {script} | status | seconds: {seconds:.0f} | processor s: {processor_s:.0f} | message"
         print("\n" + table_of(runs, columns))
-    summary.write(folder, tasks, quick=options.quick)
+    recorded.write(folder, tasks, quick=options.quick)
     print(f"Summary: {folder / 'summary.md'}")
     return int(any(run["status"] == "failed" for run in runs))
 
 
-def measure(name: str, task: Task, context: Context, folder: Path, parts: Sequence[str]) -> int:
+def measure(context: Context, folder: Path, parts: Sequence[str]) -> int:
     """Run parts of a task in this process and write after each; 0 also where data are missing.
 
     What was recorded beside peers is not replaced by a run without them: that goes to `out/without-peers`.
     """
+    task, name = context.task, context.task.name
     about = machine(os.cpu_count() or 1 if task.threads else 1, task.processes)
     place = slug(about)
-    missing = task.lacking()
+    missing = [peer for peer in task.peers if version_of(peer) is None]
     if folder.resolve() == RESULTS and missing and recorded.machines(name):
         folder = WITHOUT_PEERS
         print(
@@ -92,10 +93,10 @@ def measure(name: str, task: Task, context: Context, folder: Path, parts: Sequen
         stamps[part] = _stamp(about, context.given_repeats, context.quick)
         content["measured"] = stamps
         recorded.keep(folder, place, name, content)
-    page = recorded.page(name, task, folder)
+    page = recorded.page(task, folder)
     (folder / f"{name}.md").write_text(page)
     print(page)
-    if task.picture is not None and not context.quick:
+    if not context.quick:
         with contextlib.suppress(MissingPartError):
             task.picture(content, folder / f"{name}.png")
     return 0
@@ -106,14 +107,12 @@ def _stamp(about: Mapping[str, Any], repeats: int | None, quick: bool) -> dict[s
     return {"code": about["code"], "repeats": repeats, "quick": quick}
 
 
-def run_task(
-    name: str, parts: Sequence[str], task: Task, module: str, folder: Path, options: argparse.Namespace
-) -> Row:
+def run_task(task: Task, parts: Sequence[str], folder: Path, options: argparse.Namespace) -> Row:
     """One task in a process of its own; its line goes into the history, what it says into `out/bench-logs`.
 
     The status is "done", "skipped" (no data), "failed", or "kept" (it was done before).
     """
-    about = machine()
+    name, about = task.name, machine()
     place = slug(about)
     before = recorded.machines(name, folder).get(place, {})
     stamps, stamp = before.get("measured", {}), _stamp(about, options.repeats, options.quick)
@@ -122,8 +121,8 @@ def run_task(
         date = before["machine"]["date"]
         return {"script": name, "status": "kept", "seconds": 0.0, "processor_s": 0.0, "message": f"done on {date}"}
     # Unbuffered: the last line of the log is the last that happened, so that of an exception is read as the message.
-    command = [sys.executable, "-u", "-m", "benchmarks", *(f"{name}:{part}" for part in parts), "--child", module]
-    command += ["--out", str(folder), *(["--quick"] if options.quick else [])]
+    command = [sys.executable, "-u", "-m", "benchmarks", *(f"{name}:{part}" for part in parts), "--child"]
+    command += [type(task).__module__, "--out", str(folder), *(["--quick"] if options.quick else [])]
     given = {"--data": options.data, "--repeats": options.repeats}
     command += [str(word) for pair in given.items() if pair[1] is not None for word in pair]
     log = ROOT / "out" / "bench-logs" / f"{name}.log"
@@ -139,14 +138,17 @@ def run_task(
     skipped = any(line.startswith("skipped:") for line in said)
     status = "failed" if process.returncode else "skipped" if skipped else "done"
     message = "" if status == "done" else f"{said[-1][:200]} ({log.relative_to(ROOT)})"
-    found = task.judged(recorded.machines(name, folder).get(place, Parts())) if status == "done" else []
+    found = made(task.targets, recorded.machines(name, folder).get(place, Parts())) if status == "done" else []
     line = {
         "script": name, "parts": parts, "commit": about["code"], "date": date, "status": status,
         "exit_code": process.returncode, "seconds": round(seconds, 1), "processor_s": round(processor, 1),
         "machine": about, "message": message, "settings": {"quick": options.quick, "repeats": options.repeats},
         "limits": [asdict(item) for item in found],
     }  # fmt: skip
-    recorded.log(folder, line)
+    history = folder / "history" / f"{name}.jsonl"
+    history.parent.mkdir(parents=True, exist_ok=True)
+    with history.open("a") as file:
+        file.write(json.dumps(line) + "\n")
     return line
 
 
@@ -155,8 +157,8 @@ def _chosen(options: argparse.Namespace, tasks: Mapping[str, Task]) -> dict[str,
     if options.jobs > 1 and not options.quick:
         raise SystemExit(f"--jobs is {options.jobs}: tasks side by side disturb each other's times. Add --quick.")
     by_default = [name for name in tasks if not tasks[name].asked_only]
-    if options.quick:  # of those that show the same tables of other data one will do
-        by_default = list({id(tasks[name].tables): name for name in by_default}.values())
+    if options.quick:  # of a class and those that inherit from it, which have other data, one will do
+        by_default = list({type(tasks[name]).__mro__[-3]: name for name in by_default}.values())
     wanted: dict[str, list[str]] = {}
     for word in options.tasks or by_default:
         name, _, part = word.partition(":")

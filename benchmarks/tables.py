@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks import recorded
-from benchmarks.cells import table_of
 from benchmarks.data.halves import HALVES
 from benchmarks.machine import ROOT
-from benchmarks.task import all_tasks
+from benchmarks.task import all_tasks, table_of
 
 REGION = re.compile(r"<!-- table (\w+)\.(\w+) -->\n.*?<!-- end of table -->", re.DOTALL)
 
@@ -23,8 +22,11 @@ def _suite(name: str) -> str:
     if name == "halves":
         halves = [{"subject": subject} | both for subject, both in HALVES.items()]
         return table_of(halves, "subject | tuning | reporting")
-    tasks = [vars(task) | {"task": name, "parts": [*task.parts]} for name, task in all_tasks().items()]
-    return table_of(tasks, "task: `{task}` | half | what: {question} | parts | peers")
+    tasks = [
+        {"name": name, "half": task.half, "what": task.question, "parts": [*task.parts], "peers": task.peers}
+        for name, task in all_tasks().items()
+    ]
+    return table_of(tasks, "task: `{name}` | half | what | parts | peers")
 
 
 def documents(root: Path = ROOT) -> list[Path]:
@@ -36,13 +38,14 @@ def documents(root: Path = ROOT) -> list[Path]:
 def region(task_name: str, table_name: str) -> str:
     """The marked lines of a table, with where it was measured."""
     tasks = all_tasks()
+    known = tasks[task_name].tables() if task_name in tasks else {}
     if task_name == "suite":
         text, where = _suite(table_name), ""
-    elif task_name not in tasks or table_name not in {"targets", *tasks[task_name].tables}:
+    elif table_name not in known:
         raise LookupError(f"there is no table {task_name}.{table_name}")
     else:
-        table = tasks[task_name].table(table_name)
-        every = [(table.markdown(content), content["machine"]) for content in recorded.machines(task_name).values()]
+        contents = recorded.machines(task_name).values()
+        every = [(known[table_name].markdown(content), content["machine"]) for content in contents]
         text, about = next((pair for pair in every if pair[0]), ("", {}))  # what was measured last
         if not text:
             raise LookupError(f"{task_name}.{table_name} has no rows yet: run `python -m benchmarks {task_name}`")

@@ -1,32 +1,108 @@
-"""What a benchmark declares, and what its parts are handed while they run."""
+"""What a benchmark declares, with its tables and targets, and what its parts are handed while they run."""
 
 import contextlib
 import importlib
+import inspect
 import os
+import re
 import statistics
+import string
 import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 from unittest.mock import patch
 
+from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
-from benchmarks.cells import Content, MissingPartError, Parts, Row, Table
-from benchmarks.data.halves import Half, check
-from benchmarks.machine import ROOT, version_of
-
-__all__ = [
-    "Content", "Context", "Limit", "MissingPartError", "Parts", "Row", "Table", "Task", "Timing", "all_tasks",
-    "each_fresh", "grouped", "mean_and_error", "modules", "paired", "quietly", "ratio", "ratios", "tasks_of",
-]  # fmt: skip
+from benchmarks.data.halves import HALVES, Half, check
+from benchmarks.machine import ROOT
 
 T = TypeVar("T")
+Row = dict[str, Any]
+Content = Mapping[str, Any]
+
+
+class MissingPartError(KeyError):
+    """A part that was not measured yet."""
+
+
+class Parts(dict[str, Any]):
+    """The content of a result file, which says so where a part was not measured."""
+
+    def __missing__(self, name: str) -> Any:
+        raise MissingPartError(name)
+
+
+def made(make: Callable[[Content], Iterable[T]], content: Content) -> list[T]:
+    """A list of what is made of a content; nothing where it is made of parts that were not measured yet."""
+    with contextlib.suppress(MissingPartError):
+        return list(make(content))
+    return []
+
+
+class _Cells(string.Formatter):
+    """Cells of tables: "-" for what is missing or NaN, "yes" and "NO" for truth, `:±.3f` for a mean with its error."""
+
+    def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, str]:
+        """A field by its keys: names, and places in lists, such as `path[median_s]` or `to_1[0]`."""
+        value: Any = kwargs
+        for key in re.findall(r"[^\[\]]+", field_name):
+            try:
+                value = value[int(key) if isinstance(value, list | tuple) else key]
+            except (KeyError, TypeError, IndexError):
+                return None, field_name
+        return value, field_name
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        if value is None or value != value:
+            return "-"
+        if isinstance(value, bool):
+            return "yes" if value else "NO"
+        if format_spec.startswith("±"):
+            mean, error = (format(part, format_spec[1:]) for part in value)
+            return mean if error.endswith("nan") else f"{mean} ± {error.lstrip('+')}"
+        if isinstance(value, list | tuple):
+            return ", ".join(format(part, format_spec) for part in value)
+        return str(value) if isinstance(value, str) else format(value, format_spec)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of the result page, and of any document that asks for it."""
+
+    title: str
+    # The part whose rows it shows, or what makes them of the whole content.
+    rows: str | Callable[[Content], Iterable[Mapping[str, Any]]]
+    # Columns between bars: a field with its format, whose name is the heading, or a heading and how its cells are made
+    # of a row: `n:, | median_s:.2f | ratio to the peer: {times:.1f}`. Empty: every field of the rows.
+    columns: str = ""
+
+    def markdown(self, content: Content) -> str:
+        """The table itself, without its title; nothing where there are no rows."""
+        part = self.rows
+        rows = list(content.get(part, [])) if isinstance(part, str) else made(part, content)
+        if not rows:
+            return ""
+        wanted = self.columns.split(" | ") if self.columns else [f"{name}:.4g" for name in rows[0]]
+        columns = [cell.strip().partition(": ")[::2] for cell in wanted]
+        cells = [[name if form else name.partition(":")[0].replace("_", " ") for name, form in columns]]
+        cells += [[_Cells().format(form or f"{{{name}}}", **row) for name, form in columns] for row in rows]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines = [" | ".join(map(str.ljust, line, widths)) for line in cells]
+        rule = "|".join("-" * (width + 2) for width in widths)
+        return "\n".join([f"| {lines[0]} |", f"|{rule}|", *(f"| {line} |" for line in lines[1:])]) + "\n"
+
+
+def table_of(rows: Sequence[Row], columns: str) -> str:
+    """A table of rows that are at hand."""
+    return Table("", lambda _: rows, columns).markdown({})
 
 
 @dataclass(frozen=True)
@@ -54,19 +130,14 @@ class Limit:
         }  # fmt: skip
 
 
-def ratio(case: str, ours: str, peer: str, times: float, target: float | None = None) -> Limit:
-    """A peer's seconds over ours, medians of one run; above 1 ours is the quicker one."""
-    what = f"{case}: seconds of {peer} over those of {ours}"
-    return Limit(what, times, target, at_least=True, case=case, peer=peer)
-
-
 def ratios(
     case: str, seconds: Mapping[str, float | None], ours: str, peers: Mapping[str, float | None]
 ) -> Iterable[Limit]:
-    """Of every peer (with its target) that was measured."""
+    """Every peer's seconds over ours, medians of one run, beside its target; above 1 ours is the quicker one."""
     for peer, target in peers.items():
-        if seconds.get(ours) and seconds.get(peer):
-            yield ratio(case, ours, peer, seconds[peer] / seconds[ours], target)
+        if (mine := seconds.get(ours)) and (its := seconds.get(peer)):
+            what = f"{case}: seconds of {peer} over those of {ours}"
+            yield Limit(what, its / mine, target, at_least=True, case=case, peer=peer)
 
 
 @dataclass
@@ -78,10 +149,13 @@ class Timing:
     result: Any = None
 
     @classmethod
-    def of(cls, run: Callable[[], Any]) -> "Timing":
-        """One run, without its warnings."""
+    def of(cls, run: Callable[[], Any], times: int = 1) -> "Timing":
+        """So many runs, without their warnings."""
+        timing = cls()
         with quietly():
-            return cls().add(run)
+            for _ in range(times):
+                timing.add(run)
+        return timing
 
     def add(self, run: Callable[[], Any], used: Callable[[], float] = time.process_time) -> "Timing":
         """One run more; `used` are the processor seconds so far."""
@@ -102,63 +176,67 @@ class Timing:
         return statistics.median(self.processor)
 
 
-@dataclass(frozen=True)
 class Task:
-    """One benchmark."""
+    """One benchmark: a class of a module of `benchmarks.tasks`, by whose name it is called.
 
-    # What it answers, and on what; the first lines of its result page.
-    question: str
+    Its docstring says what it answers, and on what: the first lines of its result page. Its attributes that are tables
+    are shown there, and in any document that asks for them by name.
+    """
+
+    name: str
     # What measures, by the name under which the result file keeps the rows.
-    parts: Mapping[str, Callable[["Context"], Any]]
-    # By the name that documents ask for.
-    tables: Mapping[str, Table] = field(default_factory=dict)
-    targets: Callable[[Content], Iterable[Limit]] = lambda content: ()
-    # Pairs of a document and a text that it has to say word for word.
-    sentences: Callable[[Content], Iterable[tuple[str, str]]] = lambda content: ()
+    parts: Mapping[str, Callable[["Context"], Any]] = {}
     # Which constants might have been chosen on the data, and which half of its data sets the task reads (see
     # `benchmarks.data.halves`). Only what is measured on the reporting half, or has nothing to do with chosen
     # constants ("neutral"), may be claimed in the documentation.
-    subject: str = "goals"
+    subject = "goals"
     half: Half | Literal["neutral"] = "reporting"
     # Distributions that are not in every environment of this library. What was recorded beside them is not replaced
     # by a run without.
-    peers: tuple[str, ...] = ()
-    repeats: int = 5
+    peers: Sequence[str] = ()
+    repeats = 5
     # Whether the parts themselves say how many threads are used; else it is one.
-    threads: bool = False
-    processes: int = 1
+    threads = False
+    processes = 1
+    # Where its sentences stand.
+    document = "docs/comparison.md"
     # Whether it is left out where no task is named.
-    asked_only: bool = False
-    # Draws a content into a file.
-    picture: Callable[[Content, Path], None] | None = None
+    asked_only = False
 
-    def judged(self, content: Content) -> list[Limit]:
-        """The targets; none where what they are about was not measured yet."""
-        return _of_what_is_there(self.targets, content)
+    def __init_subclass__(cls, **settings: object) -> None:
+        """These stand in the head of a class where they differ."""
+        cls.name = cls.__name__
+        for name, value in settings.items():
+            if not hasattr(cls, name):
+                raise TypeError(f"{cls.__name__}: a task has no setting {name!r}")
+            setattr(cls, name, value)
 
-    def said(self, content: Content) -> list[tuple[str, str]]:
-        """The sentences, likewise."""
-        return _of_what_is_there(self.sentences, content)
+    def targets(self, content: Content) -> Iterable[Limit]:
+        """What was aimed at, beside what was measured."""
+        return ()
 
-    def table(self, name: str) -> Table:
-        """A table by its name; "targets" is there for every task: what was asked for and what was measured."""
-        if name != "targets":
-            return self.tables[name]
+    def sentences(self, content: Content) -> Iterable[str]:
+        """Texts that the document has to say word for word."""
+        return ()
 
-        def asked(content: Content) -> list[Row]:
-            return [item.to_row() for item in self.judged(content) if item.limit is not None]
+    def picture(self, content: Content, path: Path) -> None:
+        """Draw a content into a file."""
 
-        return Table("Targets", asked, "what | measured | target | reached")
+    @property
+    def question(self) -> str:
+        """The docstring on one line."""
+        return " ".join((inspect.getdoc(type(self)) or "").split())
 
-    def lacking(self) -> list[str]:
-        """Peers that are not installed here."""
-        return [name for name in self.peers if version_of(name) is None]
-
-
-def _of_what_is_there(make: Callable[[Content], Iterable[T]], content: Content) -> list[T]:
-    with contextlib.suppress(MissingPartError):
-        return list(make(content))
-    return []
+    def tables(self) -> dict[str, Table]:
+        """Its tables by name, and "targets": what was asked for and what was measured."""
+        classes = reversed(type(self).__mro__)
+        own = {name: its for each in classes for name, its in vars(each).items() if isinstance(its, Table)}
+        asked = Table(
+            "Targets",
+            lambda content: [item.to_row() for item in made(self.targets, content) if item.limit is not None],
+            "what | measured | target | reached",
+        )
+        return own | {"targets": asked}
 
 
 @dataclass(frozen=True)
@@ -189,8 +267,14 @@ class Context:
     def load(self, name: str) -> Any:
         """A data set or a drawn family, if it is of this task's half; in a quick run rows that stand in for it."""
         check(name, self.task.subject, self.task.half)
-        sources = importlib.import_module("benchmarks.data.sources").SOURCES
-        return sources[name](None if self.quick else self.folder)
+        from benchmarks.data.sources import SOURCES  # with much that a process without data need not wait for
+
+        return SOURCES[name](None if self.quick else self.folder)
+
+    def every(self, quick: slice) -> Iterator[tuple[str, Any]]:
+        """The data sets of this task's half, by name; in a quick run some of them."""
+        for name in HALVES[self.task.subject][self.task.half][self.pick(slice(None), quick)]:
+            yield name, self.load(name)
 
     def peer(self, module: str) -> Any:
         """A module of a peer; None, with a message, where it is not installed."""
@@ -201,7 +285,7 @@ class Context:
             return None
 
     def clock(
-        self, cases: Mapping[Any, Callable[[], Any]], repeats: int | None = None, *, warm_up: bool | None = None,
+        self, cases: Mapping[Any, Callable[[], Any]], *, warm_up: bool | None = None,
         used: Callable[[], float] = time.process_time,
     ) -> dict[Any, Timing]:  # fmt: skip
         """Run every case in turn, again and again, so that a slow minute of the machine hits all of them."""
@@ -210,28 +294,29 @@ class Context:
             if not self.quick if warm_up is None else warm_up:
                 for run in cases.values():
                     run()
-            for _ in range(repeats or self.repeats):
+            for _ in range(self.repeats):
                 for name, run in cases.items():
                     timings[name].add(run, used)
         return timings
 
+    def side_by_side(self, function: Callable[..., T], cases: Iterable[tuple[Any, ...]]) -> list[T]:
+        """What a function returns for each of some cases, on all cores; nothing is timed there."""
+        return list(Parallel(n_jobs=self.pick(-1, 1))(delayed(function)(*case) for case in cases))
+
     def fresh(self, function: Callable[..., T], *arguments: Any, **environment: str) -> T:
         """What `function(context, *arguments)` returns in a process of its own (a quick run stays in this one).
 
-        The function stands in the module that declares the task, and the process imports no other task.
+        The process imports the module of the function and that of the task, and no other task.
         """
         if self.quick and not environment:
             return function(self, *arguments)
-        tasks = sys.modules[function.__module__].TASKS
-        name = next(name for name, task in tasks.items() if task is self.task)
-        sent = replace(self, task=None)  # tasks hold functions that cannot be sent, so their name is
         with patch.dict(os.environ, environment), ProcessPoolExecutor(1, get_context("spawn")) as pool:
-            return pool.submit(_alone, function, name, sent, arguments).result()
+            return pool.submit(_alone, function, self, arguments).result()
 
 
-def _alone(function: Callable[..., T], name: str, context: Context, arguments: Sequence[Any]) -> T:
+def _alone(function: Callable[..., T], context: Context, arguments: Sequence[Any]) -> T:
     with threadpool_limits(1):
-        return function(replace(context, task=sys.modules[function.__module__].TASKS[name]), *arguments)
+        return function(context, *arguments)
 
 
 def each_fresh(
@@ -249,8 +334,9 @@ def modules() -> list[str]:
 
 def tasks_of(module: str) -> dict[str, Task]:
     """The tasks of a module of `benchmarks.tasks`, or of one named in full, by name."""
-    found: dict[str, Task] = importlib.import_module(module if "." in module else f"benchmarks.tasks.{module}").TASKS
-    return found
+    found = importlib.import_module(module if "." in module else f"benchmarks.tasks.{module}")
+    classes = (each for each in vars(found).values() if isinstance(each, type) and each.__module__ == found.__name__)
+    return {each.name: each() for each in classes if issubclass(each, Task)}
 
 
 def all_tasks() -> dict[str, Task]:

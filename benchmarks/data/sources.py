@@ -1,6 +1,8 @@
 """How the data sets of `halves` are read, and what stands in for each in a quick run."""
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,20 +13,117 @@ import pyarrow as pa
 import scipy.sparse as sp
 from pyarrow import csv
 from sklearn.datasets import load_breast_cancer, load_digits, load_svmlight_file
+from sklearn.model_selection import KFold
+from sklearn.preprocessing import StandardScaler, normalize
 
-from benchmarks.data import goal_rows, structures
-from benchmarks.data.families import KERNEL_FAMILIES, RISK_FAMILIES, Floats, Rows
+from benchmarks.data.families import (
+    GOAL_FAMILIES,
+    KERNEL_FAMILIES,
+    RISK_FAMILIES,
+    Floats,
+    GoalRows,
+    Rows,
+    resampled_task,
+)
 from benchmarks.machine import ROOT
 from widemargin.datasets import GENES, HIERARCHIES, load_people
 from widemargin.exceptions import MissingDataError
 from widemargin.preprocessing import make_preprocessor
 from widemargin_papers import data as papers
+from widemargin_papers.data import Hierarchy, LabelSets, load_hierarchy
 from widemargin_papers.data.covtype import read_covtype
 from widemargin_papers.data.two_classes import load_ijcnn1, synthetic_rows
 
+Array = npt.NDArray[Any]
+
+
+class Words(NamedTuple):
+    """Handwritten words, as arrays of arrays: the pixels of each, one row a letter; its letters. And its fold."""
+
+    X: Array
+    Y: Array
+    fold: Array
+
+    def trained_on(self, fold: int) -> LabelSets:
+        """A fold as training words, the others as test words."""
+        inside = self.fold == fold
+        return LabelSets(self.X[inside], self.Y[inside], self.X[~inside], self.Y[~inside], "words")
+
+
+def ragged(some: Sequence[Array]) -> Array:
+    """An array of arrays, of which some can be picked."""
+    made = np.empty(len(some), dtype=object)
+    made[:] = some
+    return made
+
+
+# --- splits and scalings ----------------------------------------------------------------------------------------------
+
+
+def rows_of(task: LabelSets, chosen: Array, rest: Array) -> LabelSets:
+    """Some training rows as training rows, others as test rows."""
+    return replace(task, X=task.X[chosen], Y=task.Y[chosen], X_test=task.X[rest], Y_test=task.Y[rest])
+
+
+def shuffled(task: LabelSets, seed: int) -> LabelSets:
+    """All rows drawn anew into as many training and test rows as before."""
+    both = (task.X, task.X_test)
+    X = sp.vstack(both, format="csr") if sp.issparse(task.X) else np.concatenate(both)
+    Y = np.concatenate((task.Y, task.Y_test))
+    order, n = np.random.default_rng(seed).permutation(Y.shape[0]), task.Y.shape[0]
+    return rows_of(replace(task, X=X, Y=Y), np.sort(order[:n]), np.sort(order[n:]))
+
+
+def hold_outs(task: LabelSets, folds: int = 1) -> list[LabelSets]:
+    """For the choice of parameters: training rows as training and test rows.
+
+    One fold: a fifth of the rows are test rows. More: each of that many parts in turn.
+    """
+    cuts = KFold(5 if folds == 1 else folds, shuffle=True, random_state=0).split(task.Y)
+    return [rows_of(task, chosen, rest) for chosen, rest in itertools.islice(cuts, folds)]
+
+
+def unit_rows(task: LabelSets) -> LabelSets:
+    """Rows of length 1, as CSR."""
+    return replace(task, X=sp.csr_matrix(normalize(task.X)), X_test=sp.csr_matrix(normalize(task.X_test)))
+
+
+def standardised(task: LabelSets) -> LabelSets:
+    """Columns of mean 0 and variance 1/d by the training rows; missing values are the mean."""
+    scaler, root = StandardScaler().fit(task.X), task.X.shape[1] ** 0.5
+    X, X_test = (np.nan_to_num(scaler.transform(some) / root) for some in (task.X, task.X_test))
+    return replace(task, X=X, X_test=X_test)
+
+
+# --- stand-ins --------------------------------------------------------------------------------------------------------
+
+
+def paths(n: int = 90) -> Hierarchy:
+    """Three roots with two children each, one path a row."""
+    rng = np.random.default_rng(0)
+    names = tuple(f"{a}" if b is None else f"{a}/{b}" for a in "abc" for b in (None, 0, 1))
+    X = rng.normal(size=(2 * n, 6))
+    leaf = np.argmax(X + 0.3 * rng.normal(size=X.shape), axis=1)
+    Y = np.zeros((2 * n, 9), dtype=int)
+    rows = np.arange(2 * n)
+    Y[rows, 3 * (leaf // 2)] = 1
+    Y[rows, 3 * (leaf // 2) + 1 + leaf % 2] = 1
+    return Hierarchy(X[:n], Y[:n], X[n:], Y[n:], "synthetic paths", names)
+
+
+def words(n: int = 60) -> Words:
+    """Four letters that follow each other in turn, seen through noise; two folds."""
+    rng = np.random.default_rng(0)
+    Y = [(int(first) + np.arange(length)) % 4 for first, length in zip(*rng.integers(2, 7, (2, n)), strict=True)]
+    X = [np.eye(4)[y] + 0.6 * rng.normal(size=(y.shape[0], 4)) for y in Y]
+    return Words(ragged(X), ragged(Y), np.arange(n) % 2)
+
+
 QUICK_ROWS = 1500
 TRAIN_ROWS, TEST_ROWS = 3000, 10_000
-OUTCOMES = {"german": "credit_risk", "credit-card": "default", "compas": "two_year_recid", "adult": "income"}
+OUTCOMES = {
+    "german": "credit_risk", "credit-card": "default", "compas": "two_year_recid", "adult": "income", "bank": "y",
+}  # fmt: skip
 
 Source = Callable[[Path | None], Any]
 
@@ -57,12 +156,9 @@ def drawn(X: Any, y: npt.NDArray[Any], train_rows: int = TRAIN_ROWS, test_rows: 
 def family(name: str) -> Draw:
     """A drawn family of risks: other rows, and other parameters, for every seed."""
     make, n = RISK_FAMILIES[name]
-
-    def split(seed: int) -> Split:
-        X, y = make(np.random.default_rng((seed, 25)), n + TEST_ROWS)
-        return _standardised(X, y, np.arange(n), np.arange(n, len(y)))
-
-    return split
+    return lambda seed: _standardised(
+        *make(np.random.default_rng((seed, 25)), n + TEST_ROWS), np.arange(n), np.arange(n, n + TEST_ROWS)
+    )
 
 
 def _standardised(X: Any, y: npt.NDArray[np.int64], train: npt.NDArray[Any], test: npt.NDArray[Any]) -> Split:
@@ -80,7 +176,7 @@ class People(NamedTuple):
     y: npt.NDArray[np.int64]
     first: npt.NDArray[np.bool_]
 
-    def take(self, rows: npt.NDArray[np.intp]) -> "People":
+    def take(self, rows: npt.NDArray[np.intp] | slice) -> "People":
         """Some rows."""
         return People(*(column[rows] for column in self))
 
@@ -93,6 +189,11 @@ class People(NamedTuple):
     def table(self) -> pa.Table:
         """For populations."""
         return pa.table({"group": np.where(self.first, "first", "second")})
+
+    def asked(self, rules: str) -> GoalRows:
+        """The least error under rules on `w`, the first group, and `m`, the second."""
+        groups = "w = population(group == 'first')\nm = population(group == 'second')\n"
+        return GoalRows(self.X, self.y, self.table, f"{groups}minimize error_rate()\n{rules}")
 
 
 def encoded(table: pa.Table, outcome: str) -> tuple[sp.csr_matrix, npt.NDArray[np.int64]]:
@@ -121,17 +222,31 @@ def two_classes(name: str, data: Any) -> Rows:
     return np.asarray(X, dtype=np.float64), joined.get(name, lambda label: label == label.max())(y)
 
 
-# --- readers: of a folder, or of None for a stand-in ------------------------------------------------------------------
+# --- what is read, and what stands in for it --------------------------------------------------------------------------
 
 
-def _a9a(folder: Path | None) -> papers.Adult:
-    return papers.synthetic_a9a(QUICK_ROWS) if folder is None else papers.load_a9a(folder)
+def ocr(folder: Path) -> Words:
+    """OCR letters: 6877 words in ten folds."""
+    with np.load(_there(folder / "structured" / "ocr_letters.npz")) as data:
+        X, label, word, fold = (data[name] for name in ("pixels", "label", "word", "fold"))
+    start = np.flatnonzero(np.diff(word, prepend=-1))
+    parts = (ragged(np.split(each, start[1:])) for each in (X.astype(np.float64), label.astype(int)))
+    return Words(*parts, fold[start])
 
 
-def _people(name: str, folder: Path | None) -> pa.Table:
-    if folder is not None:
-        return load_people(folder, name)
-    rng, data = np.random.default_rng(0), papers.synthetic_a9a(QUICK_ROWS)
+def _svmlight(path: str, columns: int, folder: Path) -> Rows:
+    X, y = load_svmlight_file(str(_there(folder / path)), n_features=columns)
+    return X.toarray(), y.astype(np.int64)
+
+
+def _there(path: Path) -> Path:
+    if not path.is_file():
+        raise MissingDataError(f"{path} is missing; name the folder of the data by --data or $WIDEMARGIN_DATA.")
+    return path
+
+
+def _people(name: str) -> pa.Table:
+    rng, data = np.random.default_rng(0), A9A()
     columns = {
         "sex": np.where(data.women, "Female", "Male"), "age": rng.integers(18, 80, QUICK_ROWS),
         "amount": np.exp(rng.normal(size=QUICK_ROWS) + (data.y > 0)), "kind": rng.choice(list("abcd"), QUICK_ROWS),
@@ -141,64 +256,56 @@ def _people(name: str, folder: Path | None) -> pa.Table:
     return pa.table(named | {OUTCOMES[name]: (data.y > 0).astype(int)})
 
 
-def _adult(folder: Path | None) -> pa.Table:
-    """The table of the examples, which is in the repository."""
-    table = csv.read_csv(ROOT / "examples" / "data" / "adult.csv.gz")
-    return table if folder is not None else table.take(np.arange(0, table.num_rows, 16))
-
-
-def _bank(folder: Path | None) -> pa.Table:
-    """Bank marketing without the length of the call, where it lies beside the other data."""
-    if folder is None:
-        return _people("german", None).rename_columns({"credit_risk": "y"})
-    path = folder.parent / "cases" / "bank" / "bank.csv.gz"
-    if not path.is_file():
-        raise MissingDataError(f"{path} is missing: UCI bank marketing as CSV, with the outcome in the column y.")
-    return csv.read_csv(path)
-
-
 def _two(rows: Any) -> Rows:
     return rows.X, (rows.y > 0).astype(np.int64)
 
 
-def _covtype(folder: Path | None) -> Rows:
-    """Kinds from 1 on; the stand-in has two."""
-    if folder is not None:
-        return read_covtype(folder)
-    X, y = _two(synthetic_rows(500, 54))
-    return X, 2 - y
+def _topics() -> LabelSets:
+    return unit_rows(papers.synthetic_label_sets(80, 20))
 
 
-def _svmlight(path: str, columns: int, folder: Path | None) -> Rows:
-    if folder is None:
-        return _two(synthetic_rows(400, columns))
-    if not (folder / path).is_file():
-        raise MissingDataError(f"{folder / path} is missing; name the folder by --data or $WIDEMARGIN_DATA.")
-    X, y = load_svmlight_file(str(folder / path), n_features=columns)
-    return X.toarray(), y.astype(np.int64)
+def _either(read: Callable[[Path], Any], stand_in: Callable[[], Any]) -> Source:
+    """A data set of a folder; in a quick run, without one, what stands in for it."""
+    return lambda folder: stand_in() if folder is None else read(folder)
 
 
+def _rows_like(read: Callable[[Path], Any], columns: int) -> Source:
+    return _either(read, lambda: _two(synthetic_rows(400, columns)))
+
+
+ADULT = partial(csv.read_csv, ROOT / "examples" / "data" / "adult.csv.gz")
+"""The table of the examples, which is in the repository."""
+
+A9A = partial(papers.synthetic_a9a, QUICK_ROWS)
 SOURCES: dict[str, Source] = {
-    "a9a": _a9a,
-    "adult": _adult,
-    "bank": _bank,
-    **{name: partial(_people, name) for name in ("compas", "credit-card", "german")},
-    "covtype": _covtype,
-    "ijcnn1": lambda folder: _two(synthetic_rows(400, 22) if folder is None else load_ijcnn1(folder)),
-    "letter": partial(_svmlight, "multiclass/letter.libsvm.gz", 16),
-    "mushrooms": partial(_svmlight, "binary/mushrooms.libsvm.gz", 112),
-    "mnist": lambda folder: papers.synthetic_digits(QUICK_ROWS) if folder is None else papers.load_mnist(folder),
+    "a9a": _either(papers.load_a9a, A9A),
+    "adult": _either(lambda _: ADULT(), lambda: ADULT().take(np.arange(0, 48_842, 16))),
+    "bank": _either(
+        # Without the length of the call, beside the other data.
+        lambda folder: csv.read_csv(_there(folder.parent / "cases" / "bank" / "bank.csv.gz")),
+        lambda: _people("bank").rename_columns({"race": "marital"}),
+    ),
+    **{
+        name: _either(partial(load_people, name=name), partial(_people, name))
+        for name in ("compas", "credit-card", "german")
+    },
+    "covtype": _rows_like(read_covtype, 54),
+    "ijcnn1": _rows_like(lambda folder: _two(load_ijcnn1(folder)), 22),
+    "letter": _rows_like(partial(_svmlight, "multiclass/letter.libsvm.gz", 16), 16),
+    "mushrooms": _rows_like(partial(_svmlight, "binary/mushrooms.libsvm.gz", 112), 112),
+    "mnist": _either(papers.load_mnist, partial(papers.synthetic_digits, QUICK_ROWS)),
     "breast cancer": lambda folder: load_breast_cancer(return_X_y=True),
     "digits": lambda folder: load_digits(return_X_y=True),
-    "drawn: people of a9a": lambda folder: partial(goal_rows.resampled_task, _a9a(folder)),
-    "drawn: dense": lambda folder: goal_rows.dense_task,
-    "drawn: mixed columns": lambda folder: goal_rows.mixed_task,
-    "drawn: heavy columns": lambda folder: goal_rows.heavy_task,
-    **{name: lambda folder, make=make: make for name, make in KERNEL_FAMILIES.items()},
+    "drawn: people of a9a": lambda folder: partial(resampled_task, SOURCES["a9a"](folder)),
+    **{name: lambda folder, make=make: make for name, make in (KERNEL_FAMILIES | GOAL_FAMILIES).items()},
     **{name: lambda folder, name=name: family(name) for name in RISK_FAMILIES},
-    "yeast": lambda folder: papers.synthetic_label_sets(60, 5) if folder is None else papers.load_yeast(folder),
-    "rcv1": lambda folder: structures.topics() if folder is None else papers.load_rcv1(folder, structures.N_TOPICS),
-    "rcv1, all topics": lambda folder: structures.topics() if folder is None else papers.load_rcv1(folder),
-    **{name: partial(structures.hierarchy, name) for name in HIERARCHIES | GENES},
-    "ocr": structures.ocr,
+    "yeast": _either(papers.load_yeast, partial(papers.synthetic_label_sets, 60, 5)),
+    "rcv1": _either(partial(papers.load_rcv1, n_labels=50), _topics),
+    "rcv1, all topics": _either(papers.load_rcv1, _topics),
+    **{
+        name: _either(lambda folder, name=name: standardised(load_hierarchy(folder, name)), paths)
+        for name in HIERARCHIES | GENES
+    },
+    "Enron_corr": _either(lambda folder: unit_rows(load_hierarchy(folder, "Enron_corr")), paths),
+    "ocr": _either(ocr, words),
 }

@@ -1,1 +1,1 @@
-"""The benchmarks: every module declares TASKS, by name; a module that begins with `_` is what some of them share."""
+"""The benchmarks: every class of a module is a task; a module that begins with `_` is what some of them share."""

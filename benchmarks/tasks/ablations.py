@@ -1,17 +1,15 @@
 """What each device of speed is worth on data that it was not tuned on."""
 
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 from unittest.mock import patch
 
-import widemargin as wm
 from benchmarks.data.families import Rows
-from benchmarks.data.goal_rows import GoalRows
-from benchmarks.task import Content, Context, Row, Table, Task, grouped, quietly
-from benchmarks.tasks._kernels import rows_of
+from benchmarks.task import Content, Context, Row, Table, Task, Timing, grouped
+from benchmarks.tasks.kernel_speed import rows_of
 from widemargin import KernelSVC, kernel_search
 from widemargin._byte_dots import has_instruction
 from widemargin.solvers.convex import proximal, subsample_start
@@ -74,7 +72,7 @@ SWITCHED = {
 
 
 def _kernel_fit(rows: Rows, without: str = "", **parameters: Any) -> KernelSVC:
-    with quietly(), SWITCHED.get(without, nullcontext)():
+    with SWITCHED.get(without, nullcontext)():
         return KernelSVC(random_state=0, **parameters).fit(*rows)
 
 
@@ -100,96 +98,62 @@ def kernel_devices(ctx: Context) -> list[Row]:
 
 NEVER = float(10**18)
 MIXED, HEAVY = "drawn: mixed columns", "drawn: heavy columns"
-GOAL_DEVICES: dict[str, tuple[Any, dict[str, float], tuple[tuple[str, int, int], ...]]] = {
+GOAL_DEVICES: dict[str, tuple[Any, tuple[tuple[str, int, int], ...]]] = {
     "a start on a sample of the rows": (
-        subsample_start.DEFAULTS,
-        {"rows": NEVER, "numbers": NEVER},
+        patch.dict(vars(subsample_start.DEFAULTS), rows=NEVER, numbers=NEVER),
         ((MIXED, 125_000, 4), (MIXED, 500_000, 4), (HEAVY, 120_000, 50)),
     ),
     "products of rows in float32 where rounding averages out": (
-        proximal.DEFAULTS.system,
-        {"single_rows": NEVER, "rounding": NEVER},
+        patch.dict(vars(proximal.DEFAULTS.system), single_rows=NEVER, rounding=NEVER),
         ((HEAVY, 32_000, 250), (HEAVY, 32_000, 500), (HEAVY, 16_000, 1000)),
     ),
     "Newton's matrix corrected by the rows that changed": (
-        proximal.DEFAULTS.system,
-        {"corrected": NEVER},
+        patch.dict(vars(proximal.DEFAULTS.system), corrected=NEVER),
         ((HEAVY, 4_000, 1000), (HEAVY, 16_000, 1000), (HEAVY, 4_000, 2000)),
     ),
     "Newton's matrix factored up to 3,000 dense features": (
-        proximal.DEFAULTS,
-        {"iterate_from": 1500},
+        patch.dict(vars(proximal.DEFAULTS), iterate_from=1500),
         ((HEAVY, 4_000, 1600), (HEAVY, 2_000, 2000), (HEAVY, 4_000, 2000)),
     ),
 }
-"""The options that the solver reads, with what values it has no such device; data, rows, and columns or constraints."""
-
-
-@contextmanager
-def _set(options: Any, values: Mapping[str, float]) -> Iterator[None]:
-    """Other values in options that cannot be changed otherwise."""
-    before = {name: getattr(options, name) for name in values}
-    try:
-        for name, value in values.items():
-            object.__setattr__(options, name, value)
-        yield
-    finally:
-        for name, value in before.items():
-            object.__setattr__(options, name, value)
+"""What leaves a device out, where the solver reads its options; data, rows, and columns or constraints."""
 
 
 def goal_device(device: str, ctx: Context) -> list[Row]:
-    """The same for fits to goals: the device is switched off in this process where the solver reads it."""
-    options, values, sizes = GOAL_DEVICES[device]
-
-    def fit(task: GoalRows) -> Any:
-        made = wm.RateConstrainedClassifier(task.goal, on_infeasible="warn")
-        return made.fit(task.X, task.y, populations=task.populations)
-
-    def without(task: GoalRows) -> Any:
-        with _set(options, values):
-            return fit(task)
-
-    found = []
+    """The same for fits to goals."""
+    found, (left_out, sizes) = [], GOAL_DEVICES[device]
     for data, n, second in ctx.pick(sizes, sizes[:1]):
         task = ctx.load(data)(ctx.pick(n, 800), ctx.pick(second, min(second, 20)))
-        with quietly():
-            fit(task)  # compiles
-        cases = {"with": partial(fit, task), "without": partial(without, task)}
+        Timing.of(task.fit)  # compiles
+        cases = {"with": task.fit, "without": left_out(task.fit)}
         found.append(_gain(ctx, device, data, "defaults", task.X.shape, cases))
     return found
 
 
 _DEVICES = "device | cases | least gain: {least:.2f} | median: {median:.2f} | largest: {most:.2f} | verdict"
 
-TASKS = {
-    "kernel_ablations": Task(
-        "What each device of `KernelSVC` is worth on drawn families and public data that played no part in its "
-        "tuning: the same fit with and without it, processor seconds, medians of interleaved repeats. Rows of bytes "
-        "need AVX-512 VNNI.",
-        {"cases": kernel_devices},
-        {
-            "devices": Table("Every device of the kernel solvers, its gain on the reporting half", by_device, _DEVICES),
-            "cases": Table(
-                f"Case by case (asked: {WORTH} on two of them)", "cases",
-                "device | data | rows: {rows:,} | columns | setting | with, s: {with_s:.2f} | without, s: "
-                "{without_s:.2f} | times: {times:.2f}",
-            ),
-        },
-        subject="kernels", repeats=3,
-    ),
-    "goal_ablations": Task(
-        "What each device of the fits to goals is worth on data that nothing was chosen on: the same fit with and "
-        "without it, processor seconds, medians of interleaved repeats.",
-        {device: partial(goal_device, device) for device in GOAL_DEVICES},
-        {
-            "devices": Table("Every device of the fits to goals, its gain on the reporting half", by_device, _DEVICES),
-            "cases": Table(
-                "Case by case", _cases,
-                "device | data | rows: {rows:,} | columns | with, s: {with_s:.3f} | without, s: {without_s:.3f} | "
-                "times: {times:.2f}",
-            ),
-        },
-        repeats=3,
-    ),
-}  # fmt: skip
+
+class kernel_ablations(Task, subject="kernels", repeats=3):
+    """What each device of `KernelSVC` is worth on drawn families and public data that played no part in its tuning: the
+    same fit with and without it, processor seconds, medians of interleaved repeats. Rows of bytes need AVX-512 VNNI.
+    """
+
+    parts = {"cases": kernel_devices}
+    devices = Table("Every device of the kernel solvers, its gain on the reporting half", by_device, _DEVICES)
+    cases = Table(
+        f"Case by case (asked: {WORTH} on two of them)", _cases,
+        "device | data | rows:, | columns | setting | with, s: {with_s:.2f} | without, s: {without_s:.2f} | times:.2f",
+    )  # fmt: skip
+
+
+class goal_ablations(Task, repeats=3):
+    """What each device of the fits to goals is worth on data that nothing was chosen on: the same fit with and without
+    it, processor seconds, medians of interleaved repeats.
+    """
+
+    parts = {device: partial(goal_device, device) for device in GOAL_DEVICES}
+    devices = Table("Every device of the fits to goals, its gain on the reporting half", by_device, _DEVICES)
+    cases = Table(
+        "Case by case", _cases,
+        "device | data | rows:, | columns | with, s: {with_s:.3f} | without, s: {without_s:.3f} | times:.2f",
+    )  # fmt: skip

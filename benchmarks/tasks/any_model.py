@@ -20,6 +20,7 @@ from sklearn.metrics import accuracy_score, make_scorer, recall_score
 from sklearn.model_selection import TunedThresholdClassifierCV, train_test_split
 from sklearn.preprocessing import KBinsDiscretizer, OrdinalEncoder
 
+from benchmarks.data.halves import HALVES
 from benchmarks.data.sources import OUTCOMES, People
 from benchmarks.task import Content, Context, Limit, MissingPartError, Row, Table, Task, Timing, grouped, mean_and_error
 from widemargin import GoalReduction, GoalThresholdClassifier, RateConstrainedClassifier
@@ -46,21 +47,7 @@ GROUPS = {"adult": "sex", "compas": "race", "german": "age", "credit-card": "SEX
 OLDER = {"german": 25, "bank": 60}
 
 PARITY, RECALL_FLOOR = "demographic parity", "recall floor"
-NAMES: dict[str, dict[str, str]] = {
-    PARITY: {
-        "fairlearn": "DemographicParity", "error_parity": "demographic_parity", "oxonfair": "demographic_parity",
-    },
-    "equal opportunity": {
-        "fairlearn": "TruePositiveRateParity", "error_parity": "true_positive_rate_parity",
-        "oxonfair": "equal_opportunity", "fairgbm": "FNR",
-    },
-    "equalised odds": {
-        "fairlearn": "EqualizedOdds", "error_parity": "equalized_odds", "oxonfair": "equalized_odds_max",
-        "fairgbm": "FPR,FNR",
-    },
-    RECALL_FLOOR: {"oxonfair": "recall", "sklearn": "recall"},
-}  # fmt: skip
-"""The goals, and what the other libraries that know them call them."""
+GOALS = (PARITY, "equal opportunity", "equalised odds")
 
 
 class Case(NamedTuple):
@@ -81,11 +68,10 @@ class Case(NamedTuple):
         return f"minimize error_rate()\nsubject to {rule}"
 
 
-def people(name: str, table: pa.Table, quick: bool) -> People:
+def people(name: str, table: pa.Table) -> People:
     """Two groups of a table; words are numbered, and the column of the groups is no feature."""
     frame = table.to_pandas()
-    target, group = OUTCOMES.get(name, "y"), GROUPS[name]
-    left_out = [target, "split", "deployed", "old_model", "fnlwgt"]
+    group, left_out = GROUPS[name], [OUTCOMES[name], "split", "deployed", "old_model", "fnlwgt"]
     if name in OLDER:
         first = frame[group] <= OLDER[name]
     else:
@@ -96,9 +82,7 @@ def people(name: str, table: pa.Table, quick: bool) -> People:
     features = frame.drop(columns=left_out, errors="ignore")
     words = features.select_dtypes(exclude="number").astype(str)
     X = np.column_stack([features.select_dtypes("number").to_numpy(np.float64), OrdinalEncoder().fit_transform(words)])
-    y = np.unique(frame[target], return_inverse=True)[1].astype(np.int64)
-    rows = People(X, y, first.to_numpy())
-    return rows.take(np.arange(min(len(y), 400))) if quick else rows
+    return People(X, np.unique(frame[OUTCOMES[name]], return_inverse=True)[1].astype(np.int64), first.to_numpy())
 
 
 def booster() -> Any:
@@ -137,67 +121,63 @@ def _held_out(of: Case) -> tuple[Any, People]:
     return booster().fit(train.X[fit], train.y[fit]), train.take(held)
 
 
-def _exponentiated_gradient(of: Case) -> Any:
+def _exponentiated_gradient(of: Case, word: str) -> Any:
     from fairlearn import reductions
 
-    moment = getattr(reductions, NAMES[of.kind]["fairlearn"])(difference_bound=of.level)
+    moment = getattr(reductions, word)(difference_bound=of.level)
     reduction = reductions.ExponentiatedGradient(booster(), moment, eps=of.level)
     reduction.fit(of.train.X, of.train.y, sensitive_features=of.train.code)
     return reduction._pmf_predict(of.test.X)[:, 1]
 
 
-def _threshold_optimizer(of: Case) -> Any:
+def _threshold_optimizer(of: Case, word: str) -> Any:
     from fairlearn.postprocessing import ThresholdOptimizer
 
     scorer, held = _held_out(of)
-    chosen = ThresholdOptimizer(
-        estimator=scorer, constraints=NAMES[of.kind]["error_parity"], prefit=True, predict_method="predict_proba"
-    ).fit(held.X, held.y, sensitive_features=held.code)
+    chosen = ThresholdOptimizer(estimator=scorer, constraints=word, prefit=True, predict_method="predict_proba").fit(
+        held.X, held.y, sensitive_features=held.code
+    )
     return chosen._pmf_predict(of.test.X, sensitive_features=of.test.code)[:, 1]
 
 
-def _error_parity(of: Case) -> Any:
+def _error_parity(of: Case, word: str) -> Any:
     from error_parity import RelaxedThresholdOptimizer
 
     scorer, held = _held_out(of)
     chosen = RelaxedThresholdOptimizer(
-        predictor=lambda X: scorer.predict_proba(X)[:, 1], constraint=NAMES[of.kind]["error_parity"], tolerance=of.level
+        predictor=lambda X: scorer.predict_proba(X)[:, 1], constraint=word, tolerance=of.level
     )
     chosen.fit(X=held.X, y=held.y, group=held.code)
     return np.mean([chosen.predict(of.test.X, group=of.test.code) for _ in range(DRAWS)], axis=0)
 
 
-def _oxonfair(of: Case, groups: str = "seen") -> Any:
-    """With groups that are "seen" or "guessed" at prediction; a recall floor knows none."""
+def _oxonfair(of: Case, word: str, guessed: bool = False) -> Any:
+    """With groups that are seen or guessed at prediction; a recall floor knows none."""
     from oxonfair import FairPredictor, group_metrics
 
     (scorer, held), floor = _held_out(of), of.kind == RECALL_FLOOR
     given = [{"data": rows.X, "target": rows.y} | ({} if floor else {"groups": rows.code}) for rows in (held, of.test)]
     known: dict[str, Any] = {"groups": None} if floor else {}
-    if groups == "guessed":
+    if guessed:
         known = {"inferred_groups": booster().fit(of.train.X, of.train.code)}
-    chosen = FairPredictor(scorer, given[0], **known)
-    chosen.fit(
-        group_metrics.accuracy,
-        getattr(group_metrics, NAMES[of.kind]["oxonfair"]),
-        1.0 - of.level if floor else of.level,
-    )
+    chosen, rate = FairPredictor(scorer, given[0], **known), getattr(group_metrics, word)
+    chosen.fit(group_metrics.accuracy, rate, 1.0 - of.level if floor else of.level)
     return np.ravel(chosen.predict(given[1]))
 
 
-def _fairgbm(of: Case) -> Any:
+def _fairgbm(of: Case, word: str) -> Any:
     import fairgbm
 
     rows = fairgbm.Dataset(of.train.X, of.train.y, constraint_group=of.train.code)
     settings = {
-        "objective": "constrained_cross_entropy", "constraint_type": NAMES[of.kind]["fairgbm"], "num_leaves": 15,
+        "objective": "constrained_cross_entropy", "constraint_type": word, "num_leaves": 15,
         "constraint_fnr_tolerance": of.level, "constraint_fpr_tolerance": of.level, "num_threads": 1, "verbose": -1,
         "seed": 0,
     }  # fmt: skip
     return fairgbm.train(settings, rows, 100).predict(of.test.X) > 0.5
 
 
-def _tuned_threshold(of: Case) -> Any:
+def _tuned_threshold(of: Case, word: str) -> Any:
     def score(y: Any, called: Any) -> float:
         """Accuracy, and below it by the shortfall where the floor is missed."""
         found = recall_score(y, called)
@@ -207,53 +187,63 @@ def _tuned_threshold(of: Case) -> Any:
     return chosen.fit(of.train.X, of.train.y).predict(of.test.X)
 
 
-REDUCTION, ONE_RUN = (partial(_ours, make=partial(GoalReduction, one_run=one_run)) for one_run in (False, True))
-BY_GROUP = partial(GoalThresholdClassifier, cv=5, per_population="group")
 NO_GOAL = "no goal"
-OURS: dict[str, Callable[[Case], Any]] = {
-    NO_GOAL: _plain,
+REDUCTION = partial(GoalReduction, one_run=False)
+BY_GROUP = partial(GoalThresholdClassifier, cv=5, per_population="group")
+UNAWARE: dict[str, Callable[[Case], Any]] = {
     "linear": _linear,
-    "reduction": REDUCTION,
-    "one run": ONE_RUN,
-    "guessed groups": partial(_ours, make=partial(BY_GROUP, group_estimator=booster())),
-    "thresholds by group": partial(_ours, make=BY_GROUP, aware=True),
-    "reduction by group": partial(
-        _ours, make=partial(GoalReduction, one_run=False, per_population="group"), aware=True
-    ),
-    "threshold": partial(_ours, make=partial(GoalThresholdClassifier, cv=5)),
-}
-PEERS: dict[str, tuple[str, Callable[[Case], Any]]] = {
-    "fairlearn ExponentiatedGradient": ("fairlearn", _exponentiated_gradient),
-    "OxonFair, inferred groups": ("oxonfair", partial(_oxonfair, groups="guessed")),
-    "FairGBM": ("fairgbm", _fairgbm),
-    "fairlearn ThresholdOptimizer": ("fairlearn", _threshold_optimizer),
-    "error-parity": ("error_parity", _error_parity),
-    "OxonFair": ("oxonfair", _oxonfair),
-    "scikit-learn TunedThresholdClassifierCV": ("sklearn", _tuned_threshold),
+    "reduction": partial(_ours, make=REDUCTION),
+    "one run": partial(_ours, make=partial(GoalReduction, one_run=True)),
 }
 
 
 class Comparison(NamedTuple):
-    """Methods side by side: which of ours is held against the peers, all of ours, and the peers."""
+    """Methods side by side under some goals: which of ours is held against the peers, all of ours, and the peers.
+
+    Of these the module, the call, and what they call the goals, if they know them.
+    """
 
     title: str
+    goals: tuple[str, ...]
     first: str
-    ours: tuple[str, ...]
-    peers: tuple[str, ...]
+    ours: dict[str, Callable[[Case], Any]]
+    peers: dict[str, tuple[str, Callable[[Case, str], Any], tuple[str | None, ...]]]
 
 
+RATES = ("demographic_parity", "true_positive_rate_parity", "equalized_odds")
+OXONFAIR = ("demographic_parity", "equal_opportunity", "equalized_odds_max")
 BLIND = Comparison(
-    "Group unseen at prediction", "one run", ("linear", "reduction", "one run", "guessed groups"),
-    ("fairlearn ExponentiatedGradient", "OxonFair, inferred groups", "FairGBM"),
+    "Group unseen at prediction", GOALS, "one run",
+    UNAWARE | {"guessed groups": partial(_ours, make=partial(BY_GROUP, group_estimator=booster()))},
+    {
+        "fairlearn ExponentiatedGradient": (
+            "fairlearn", _exponentiated_gradient, ("DemographicParity", "TruePositiveRateParity", "EqualizedOdds"),
+        ),
+        "OxonFair, inferred groups": ("oxonfair", partial(_oxonfair, guessed=True), OXONFAIR),
+        "FairGBM": ("fairgbm", _fairgbm, (None, "FNR", "FPR,FNR")),
+    },
 )  # fmt: skip
 AWARE = Comparison(
-    "Group seen at prediction", "thresholds by group", ("thresholds by group", "reduction by group"),
-    ("fairlearn ThresholdOptimizer", "error-parity", "OxonFair"),
+    "Group seen at prediction", GOALS, "thresholds by group",
+    {
+        "thresholds by group": partial(_ours, make=BY_GROUP, aware=True),
+        "reduction by group": partial(_ours, make=partial(REDUCTION, per_population="group"), aware=True),
+    },
+    {
+        "fairlearn ThresholdOptimizer": ("fairlearn", _threshold_optimizer, RATES),
+        "error-parity": ("error_parity", _error_parity, RATES),
+        "OxonFair": ("oxonfair", _oxonfair, OXONFAIR),
+    },
 )  # fmt: skip
 FLOOR = Comparison(
-    "Recall floor", "threshold", ("linear", "reduction", "one run", "threshold"),
-    ("scikit-learn TunedThresholdClassifierCV", "OxonFair"),
+    "Recall floor", (RECALL_FLOOR,), "threshold",
+    UNAWARE | {"threshold": partial(_ours, make=partial(GoalThresholdClassifier, cv=5))},
+    {
+        "scikit-learn TunedThresholdClassifierCV": ("sklearn", _tuned_threshold, ("recall",)),
+        "OxonFair": ("oxonfair", _oxonfair, ("recall",)),
+    },
 )  # fmt: skip
+COMPARISONS = (BLIND, AWARE, FLOOR)
 WITHOUT_LEVEL = {NO_GOAL, "fairlearn ThresholdOptimizer"}
 """One model whatever the level is; the second asks for parity itself."""
 
@@ -270,21 +260,12 @@ def measured(called: Any, test: People, kind: str) -> tuple[float, float]:
     return error, max(abs(float(called[of & test.first].mean() - called[of & ~test.first].mean())) for of in every)
 
 
-def _methods(ctx: Context, kind: str) -> dict[str, Callable[[Case], Any]]:
-    """Ours, and the peers that are there and know the goal."""
-    compared = (FLOOR,) if kind == RECALL_FLOOR else (BLIND, AWARE)
-    there = {NO_GOAL: OURS[NO_GOAL]} | {name: OURS[name] for of in compared for name in of.ours}
-    for name in (name for of in compared for name in of.peers):
-        module, call = PEERS[name]
-        if module in NAMES[kind] and ctx.peer(module) is not None:
-            there[name] = call
-    return there
-
-
 def points(name: str, context: Context) -> list[Row]:
     """Error and violation on new rows of every method at every level of every goal, on a table."""
-    whole, rows = people(name, context.load(name), context.quick), []
-    for split, kind in product(range(context.pick(SPLITS, 1)), context.pick(list(NAMES), [PARITY, RECALL_FLOOR])):
+    whole, rows = people(name, context.load(name)).take(slice(context.pick(None, 400))), []
+    for split, kind in product(
+        range(context.pick(SPLITS, 1)), context.pick([*GOALS, RECALL_FLOOR], [PARITY, RECALL_FLOOR])
+    ):
         order = np.random.default_rng(2000 + split).permutation(len(whole.y))
         n_train = min(TRAIN_ROWS, len(order) // 2)
         train, test = whole.take(order[:n_train]), whole.take(order[n_train:])
@@ -292,13 +273,20 @@ def points(name: str, context: Context) -> list[Row]:
         # The constant model of no violation: of a recall floor it calls everybody positive.
         trivial = 1.0 - share if kind == RECALL_FLOOR else min(share, 1.0 - share)
         levels = (FLOORS if kind == RECALL_FLOOR else LEVELS)[context.pick(slice(None), slice(1, 2))]
-        for (method, call), level in product(_methods(context, kind).items(), levels):
+        ours, peers = {NO_GOAL: _plain}, dict[str, Callable[[Case], Any]]()
+        for of in (of for of in COMPARISONS if kind in of.goals):
+            ours |= of.ours
+            for title, (module, call, words) in of.peers.items():
+                word = words[of.goals.index(kind)]
+                if word is not None and context.peer(module) is not None:
+                    peers[title] = partial(call, word=word)
+        for (method, call), level in product((ours | peers).items(), levels):
             if method in WITHOUT_LEVEL and level != levels[0]:
                 continue
             try:
                 timing = Timing.of(partial(call, Case(train, test, kind, level)))
             except Exception as error:
-                if method not in PEERS:
+                if method in ours:
                     raise
                 print(f"{name}, {kind}, {method}: {error}", file=sys.stderr)  # a peer's own failure
                 continue
@@ -318,11 +306,6 @@ def _rows(content: Content) -> list[Row]:
     return rows
 
 
-def _measured(content: Content) -> pd.DataFrame:
-    """The same as a table."""
-    return pd.DataFrame(_rows(content))
-
-
 def least_error(reached: Iterable[tuple[float, float]], violation: float) -> float:
     """The least error of mixtures of (violation, error) at a violation."""
     several = sorted(set(reached))
@@ -334,26 +317,21 @@ def least_error(reached: Iterable[tuple[float, float]], violation: float) -> flo
     return min(errors, default=np.inf)
 
 
-def frontiers(content: Content) -> pd.DataFrame:
-    """By table, goal and split, for each method: its mean error along the frontier."""
-    found = []
-    for (table, goal, split), rows in grouped(_rows(content), "table", "goal", "split"):
-        reached = {
-            name: [(row["violation"], row["error"]) for row in own]
-            for name, own in sorted(grouped(rows, "method"))
-        }  # fmt: skip
-        (plain,) = reached[NO_GOAL]
-        beside = [plain, (0.0, rows[0]["trivial"])]
-        found.append({"table": table, "goal": goal, "split": split} | {
-            name: np.mean([least_error([*own, *beside], share * plain[0]) for share in SHARES])
-            for name, own in reached.items()
-        })  # fmt: skip
-    return pd.DataFrame(found)
+def frontiers(rows: Sequence[Row]) -> Row:
+    """For each method of a split its mean error along the frontier."""
+    found = {name: [(row["violation"], row["error"]) for row in own] for name, own in grouped(rows, "method")}
+    (plain,) = found[NO_GOAL]
+    beside = [plain, (0.0, rows[0]["trivial"])]
+    return {
+        name: np.mean([least_error([*reached, *beside], share * plain[0]) for share in SHARES])
+        for name, reached in found.items()
+    }
 
 
 def _compared(of: Comparison, content: Content) -> Iterable[Row]:
     """A line for each table and goal: mean errors, and those of the first minus the best peer's, split by split."""
-    for (table, goal), errors in frontiers(content).groupby(["table", "goal"], sort=False):
+    for (table, goal), rows in grouped(_rows(content), "table", "goal"):
+        errors = pd.DataFrame([frontiers(here) for _, here in grouped(rows, "split")])
         errors = errors.dropna(axis="columns")  # what failed on a split is compared on none
         if not set(of.ours) <= set(errors):
             continue
@@ -371,66 +349,60 @@ def _table(of: Comparison) -> Table:
     return Table(of.title, partial(_compared, of), f"table | goal | {errors} | {its}")
 
 
-def _seconds(content: Content) -> Iterable[Row]:
-    """Mean processor seconds of a fit with predictions, by table."""
-    means = _measured(content).pivot_table("seconds", "method", "table", sort=False)
-    return means.reset_index().to_dict("records")
+def _seconds(names: Sequence[str]) -> Table:
+    def means(content: Content) -> Iterable[Row]:
+        by_table = pd.DataFrame(_rows(content)).pivot_table("seconds", "method", "table", sort=False)
+        return by_table.reset_index().to_dict("records")
+
+    return Table("Mean processor seconds of a fit", means, " | ".join(["method", *(f"{name}:.2f" for name in names)]))
 
 
-def _targets(content: Content) -> Iterable[Limit]:
-    """What the guide names first is not behind the best peer by more than two standard errors."""
-    for of in (BLIND, AWARE, FLOOR):
-        for row in _compared(of, content):
-            if "best" in row:
-                mean, error = row["minus"]
-                what = f"{row['table']}, {row['goal']}: error of {of.first} minus that of {row['best']}"
-                yield Limit(what, mean, 2.0 * error if error == error else 0.0)
+class any_model(Task, subject="any model", peers=("fairlearn", "oxonfair", "error-parity", "fairgbm", "lightgbm")):
+    """Boosted trees under fairness goals on german, credit-card, bank: the error at equal violation on new rows, beside
+    fairlearn, error-parity, OxonFair and FairGBM, who does not see the group at prediction and who does; and under a
+    recall floor
+    """
+
+    parts = {name: partial(points, name) for name in HALVES["any model"]["reporting"]}
+    blind, aware, floor, seconds = _table(BLIND), _table(AWARE), _table(FLOOR), _seconds(tuple(parts))
+
+    def targets(self, content: Content) -> Iterable[Limit]:
+        """What the guide names first is not behind the best peer by more than two standard errors."""
+        for of in COMPARISONS:
+            for row in _compared(of, content):
+                if "best" in row:
+                    mean, error = row["minus"]
+                    what = f"{row['table']}, {row['goal']}: error of {of.first} minus that of {row['best']}"
+                    yield Limit(what, mean, 2.0 * error if error == error else 0.0)
+
+    def picture(self, content: Content, path: Path) -> None:
+        """Error against the difference between groups on new rows, for bounds on the positive rates, means."""
+        from matplotlib.figure import Figure
+
+        points = pd.DataFrame(_rows(content)).query(f"goal == '{PARITY}'")
+        means = points.groupby(["table", "method", "level"])[["violation", "error"]].mean()
+        tables = points["table"].unique()
+        figure = Figure(figsize=(4.2 * len(tables), 7.6), layout="constrained")
+        grid = figure.subplots(2, len(tables), squeeze=False, sharex="col", sharey="col")
+        for line, of in zip(grid, (BLIND, AWARE), strict=True):
+            for axes, table in zip(line, tables, strict=True):
+                axes.set(title=f"{table}: {of.title.lower()}", xlabel="difference of positive rates on new rows")
+                for number, name in enumerate((NO_GOAL, *of.ours, *of.peers)):
+                    if name in means.loc[table].index:
+                        style = "*" if name == NO_GOAL else "o-" if name in of.ours else "s--"
+                        axes.plot(*means.loc[table, name].T.to_numpy(), style, color=f"C{number}", label=name)
+            line[0].set_ylabel("error on new rows")
+            # A method may be missing from a table.
+            every = [pair for axes in line for pair in zip(*axes.get_legend_handles_labels(), strict=True)]
+            drawn = {label: handle for handle, label in every}
+            line[-1].legend(drawn.values(), drawn, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+        figure.savefig(path, dpi=85, metadata={"Software": None})
 
 
-def _picture(content: Content, path: Path) -> None:
-    """Error against the difference between groups on new rows, for bounds on the positive rates, means over splits."""
-    from matplotlib.figure import Figure
+class any_model_tuned(any_model, half="tuning"):
+    """Boosted trees under fairness goals on adult, compas: the error at equal violation on new rows, beside fairlearn,
+    error-parity, OxonFair and FairGBM, who does not see the group at prediction and who does; and under a recall floor
+    """
 
-    points = _measured(content).query(f"goal == '{PARITY}'")
-    means = points.groupby(["table", "method", "level"])[["violation", "error"]].mean()
-    tables = points["table"].unique()
-    figure = Figure(figsize=(4.2 * len(tables), 7.6), layout="constrained")
-    grid = figure.subplots(2, len(tables), squeeze=False, sharex="col", sharey="col")
-    for line, of in zip(grid, (BLIND, AWARE), strict=True):
-        for axes, table in zip(line, tables, strict=True):
-            axes.set(title=f"{table}: {of.title.lower()}", xlabel="difference of positive rates on new rows")
-            for number, name in enumerate((NO_GOAL, *of.ours, *of.peers)):
-                if name in means.loc[table].index:
-                    style = "*" if name == NO_GOAL else "o-" if name in of.ours else "s--"
-                    axes.plot(*means.loc[table, name].T.to_numpy(), style, color=f"C{number}", label=name)
-        line[0].set_ylabel("error on new rows")
-        # A method may be missing from a table.
-        drawn = {
-            label: handle for axes in line for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
-        }
-        line[-1].legend(drawn.values(), drawn, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
-    figure.savefig(path, dpi=85, metadata={"Software": None})
-
-
-def _task(half: Any, names: Sequence[str]) -> Task:
-    seconds = " | ".join(f"{name}: {{{name}:.2f}}" for name in names)
-    return Task(
-        f"Boosted trees under fairness goals on {', '.join(names)}: the error at equal violation on new rows, beside "
-        "fairlearn, error-parity, OxonFair and FairGBM, who does not see the group at prediction and who does; and "
-        "under a recall floor",
-        {name: partial(points, name) for name in names},
-        {
-            "blind": _table(BLIND),
-            "aware": _table(AWARE),
-            "floor": _table(FLOOR),
-            "seconds": Table("Mean processor seconds of a fit", _seconds, f"method | {seconds}"),
-        },
-        _targets, subject="any model", half=half, picture=_picture,
-        peers=("fairlearn", "oxonfair", "error-parity", "fairgbm", "lightgbm"),
-    )  # fmt: skip
-
-
-TASKS = {
-    "any_model": _task("reporting", ("german", "credit-card", "bank")),
-    "any_model_tuned": _task("tuning", ("adult", "compas")),
-}
+    parts = {name: partial(points, name) for name in HALVES["any model"]["tuning"]}
+    seconds = _seconds(tuple(parts))

@@ -1,28 +1,143 @@
 """Training over blocks: rows that do not fit, passes, overhead of a cluster, killed workers."""
 
+import os
 import random
 import resource
+import signal
 import tempfile
+import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
+import scipy.sparse as sp
 
-from benchmarks.data.goal_rows import GoalRows
+from benchmarks.data.families import GoalRows
+from benchmarks.machine import status
 from benchmarks.task import Content, Context, Limit, Row, Table, Task, Timing, grouped, quietly
-from benchmarks.tasks._blocks import GOAL, adult_columns, beside, cluster, kill, watch, write_synthetic
 from widemargin import RateConstrainedClassifier
-from widemargin.distributed import BlockMap, DaskMap, SerialMap, labelled_rows
+from widemargin.distributed import BlockMap, DaskMap, ParquetRows, SerialMap, parquet_rows
 from widemargin.estimators.rate_constrained.blocks import Labels, block_survey, blocked_problem, counted_goal
-from widemargin.estimators.rate_constrained.ramp_model import gathered
 from widemargin.goals import Goal
 from widemargin.solvers.convex import newton
 from widemargin_papers.data import Adult
+
+GOAL = """
+women = population(sex == 1)
+men = population(sex == 0)
+minimize error_rate()
+subject to rule: positive_rate(women) >= 0.8 * positive_rate(men)
+subject to floor: recall() >= 0.6
+"""
+
+GROUPS = (5, 8, 5, 16, 5, 7, 14, 6, 5, 2, 2, 2, 5, 41)
+"""Binary columns of a9a that stand for one column of Adult each."""
+
+_STARTS = np.cumsum((0, *GROUPS[:-1]))
+_SEX = 9  # number of that group
+_MIXED = 0.15  # share of the values that are drawn from another person
+_CHUNK = 500_000
+
+
+def codes_of(adult: Adult) -> np.ndarray:
+    """Value of each of Adult's 14 columns, shape (n, 14); the number of values where it is missing."""
+    bits = sp.csr_matrix(adult.X)[:, : sum(GROUPS)].toarray() > 0
+    columns = np.split(bits, _STARTS[1:], axis=1)
+    codes = [np.where(part.any(axis=1), part.argmax(axis=1), part.shape[1]) for part in columns]
+    return np.column_stack(codes).astype(np.uint8)
+
+
+def write_synthetic(adult: Adult, n: int, folder: Path) -> None:
+    """Parquet files of n rows: people of a9a, a sixth of whose values are those of other people; sex is theirs."""
+    codes, rng = codes_of(adult), np.random.default_rng(0)
+    folder.mkdir(parents=True, exist_ok=True)
+    for part, low in enumerate(range(0, n, _CHUNK)):
+        size = min(_CHUNK, n - low)
+        who = rng.integers(codes.shape[0], size=size)
+        others = codes[rng.integers(codes.shape[0], size=(size, len(GROUPS))), np.arange(len(GROUPS))]
+        rows = np.where(rng.random(others.shape) < _MIXED, others, codes[who])
+        label = np.where(rng.random(size) < 0.05, rng.random(size) < 0.24, adult.y[who] > 0)
+        people = {"sex": (rows[:, _SEX] == 0).astype(np.uint8), "y": label.astype(np.uint8)}
+        table = pa.table({f"c{j}": column for j, column in enumerate(rows.T)} | people)
+        pq.write_table(table, folder / f"part{part:04d}.parquet", row_group_size=250_000)
+
+
+@dataclass(frozen=True)
+class AdultColumns:
+    """A recipe: Parquet rows of Adult's columns, each of which becomes its binary columns: 123 columns, 14 ones."""
+
+    rows: ParquetRows
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.rows.n_rows
+
+    def load(self) -> dict[str, Any]:
+        """Training rows as `labelled_rows` gives them."""
+        table = self.rows.load()
+        codes = np.stack([table[f"c{j}"].to_numpy() for j in range(len(GROUPS))], axis=1).astype(np.int32)
+        present = codes < np.array(GROUPS)
+        indptr = np.concatenate([[0], np.cumsum(present.sum(axis=1))]).astype(np.int32)
+        indices = (codes + _STARTS.astype(np.int32))[present]
+        X = sp.csr_matrix((np.ones(indices.shape[0], np.float32), indices, indptr), shape=(len(codes), sum(GROUPS)))
+        return {"X": X, "y": table["y"].to_numpy(), "sample_weight": None, "populations": table.select(["sex"])}
+
+
+@contextmanager
+def cluster(n_workers: int = 2) -> Iterator[Any]:
+    """A client of worker processes of one thread each on this machine."""
+    import logging
+
+    import dask
+    from distributed import Client, LocalCluster
+
+    with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "1h"}),  # else a dead one is not started again
+        LocalCluster(
+            n_workers=n_workers, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL
+        ) as made,
+        Client(made) as client,
+    ):
+        yield client
+
+
+@contextmanager
+def beside(work: Callable[[threading.Event], None]) -> Iterator[None]:
+    """Run something in a thread beside the block; its event tells that the block has ended."""
+    done = threading.Event()
+    thread = threading.Thread(target=work, args=(done,), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def watch(peak: dict[str, int], done: threading.Event) -> None:
+    """Note the largest bytes, looked at ten times a second: resident, and of that private."""
+    while not done.wait(0.1):
+        for name, field in {"resident": "VmRSS", "private": "RssAnon"}.items():
+            peak[name] = max(peak.get(name, 0), status(field))
+
+
+def kill(client: Any, rng: random.Random, killed: list[int], most: int, done: threading.Event) -> None:
+    """Kill a worker every other second on average, and note its process, until there are so many."""
+    while len(killed) < most and not done.wait(rng.uniform(0.0, 4.0)):
+        pids = [pid for worker in client.cluster.workers.values() if (pid := getattr(worker, "pid", None))]
+        with suppress(ProcessLookupError, IndexError):  # all are dead already
+            os.kill(chosen := rng.choice(pids), signal.SIGKILL)
+            killed.append(chosen)
+
 
 GAPS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 CONSTRAINTS = (1, 4, 20, 50)
@@ -31,17 +146,11 @@ KILLS = 50
 PEOPLE = "drawn: people of a9a"
 
 
-def recipes_of(task: GoalRows, parts: int = 4) -> list[Any]:
-    """The rows in so many blocks."""
-    return labelled_rows(task.X, task.y, populations=task.populations, block_rows=-(-len(task.y) // parts))
-
-
 def fit_blocks(goal: Any, blocks: BlockMap, options: Row | None = None, **more: Any) -> RateConstrainedClassifier:
     """Over blocks."""
     with quietly():
-        model = RateConstrainedClassifier(goal, on_infeasible="warn", **gathered(options or {}))
-        model.fit_blocks(blocks, **more)
-        return model
+        model = RateConstrainedClassifier(goal, on_infeasible="warn", solver_options=options)
+        return model.fit_blocks(blocks, **more)
 
 
 def _one_step(goal: Goal, blocks: BlockMap, gap: float) -> tuple[Any, int]:
@@ -64,25 +173,26 @@ def overhead(ctx: Context) -> list[Row]:
     if ctx.quick:
         return rows
     adult: Adult = ctx.load("a9a")
-    people = GoalRows(adult.X, adult.y, pa.table({"sex": adult.women.astype(np.uint8)}), Goal.parse(GOAL))
-    found = {"a9a": people, "a9a, 500,000 rows drawn": ctx.load(PEOPLE)(500_000, 4),
-             "dense, 600,000 x 59": ctx.load("drawn: dense")(600_000, 59)}  # fmt: skip
+    found = {
+        "a9a": GoalRows(adult.X, adult.y, pa.table({"sex": adult.women.astype(np.uint8)}), GOAL),
+        "a9a, 500,000 rows drawn": ctx.load(PEOPLE)(500_000, 4),
+        "dense, 600,000 x 59": ctx.load("drawn: dense")(600_000, 59),
+    }
     with cluster() as client:
         for name, task in found.items():
-            model, recipes = RateConstrainedClassifier(task.goal, on_infeasible="warn"), recipes_of(task)
+            recipes = task.blocks(-(-len(task.y) // 4))
 
             def on_workers(task: GoalRows = task, recipes: Any = recipes, **options: Any) -> Any:
                 return fit_blocks(task.goal, DaskMap(recipes, client), **options)
 
-            cases = {"in memory": partial(model.fit, task.X, task.y, populations=task.populations),
-                     "dask": on_workers, "kept": partial(on_workers, gather_below=0)}  # fmt: skip
+            cases = {"in memory": task.fit, "dask": on_workers, "kept": partial(on_workers, gather_below=0)}
             timings = ctx.clock(cases, used=partial(_processor_seconds, client))
             row: Row = {"data": name, "n": len(task.y)}
             for way, timing in timings.items():
                 row |= {f"{way} s": timing.median, f"{way} processor s": timing.processor_median}
             for ratio, way in (("ratio", "dask"), ("ratio kept", "kept")):
-                row |= {ratio: row[f"{way} s"] / row["in memory s"],
-                        f"{ratio}, processor": row[f"{way} processor s"] / row["in memory processor s"]}  # fmt: skip
+                row[ratio] = row[f"{way} s"] / row["in memory s"]
+                row[f"{ratio}, processor"] = row[f"{way} processor s"] / row["in memory processor s"]
             rows.append(row)
     return rows
 
@@ -97,12 +207,11 @@ def passes(ctx: Context) -> list[Row]:
     rows, n = [], ctx.pick(200_000, 2000)
     for m in ctx.pick(CONSTRAINTS, CONSTRAINTS[:2]):
         task = ctx.load(PEOPLE)(n, m)
-        recipes = recipes_of(task)
+        recipes = task.blocks(-(-len(task.y) // 4))
         for gap in ctx.pick(GAPS, GAPS[1:3]):
             _, looks = _one_step(task.goal, SerialMap(recipes), gap)
-            model = fit_blocks(task.goal, SerialMap(recipes), {"tol": gap})
-            rows += [{"what": "one step", "n": n, "m": m, "gap": gap, "passes": looks},
-                     {"what": "fit", "n": n, "m": m, "gap": gap, "passes": model.n_passes_}]  # fmt: skip
+            passes = {"one step": looks, "fit": fit_blocks(task.goal, SerialMap(recipes), {"tol": gap}).n_passes_}
+            rows += [{"what": what, "n": n, "m": m, "gap": gap, "passes": count} for what, count in passes.items()]
     return rows
 
 
@@ -130,14 +239,11 @@ def costs(ctx: Context) -> list[Row]:
     for name, d, n in ctx.pick(CALLS, CALLS[:1]):
         n = ctx.pick(n, 3000)
         task = ctx.load(name)(n, 4 if name == PEOPLE else d)
-        X = task.X if name == PEOPLE else task.X.astype(np.float32)
-        blocks = CountedMap(labelled_rows(X, task.y, populations=task.populations, block_rows=16_384))
+        blocks = CountedMap((task if name == PEOPLE else task._replace(X=task.X.astype(np.float32))).blocks(16_384))
         for gap in (1e-2, 1e-4):  # the first one compiles
             blocks.seconds = defaultdict(list)
             step, looks = _one_step(task.goal, blocks, gap)
-        passes = {
-            call: 1e9 * float(np.mean(blocks.seconds[call])) / n for call in ("slopes", "move", "settle", "smooth")
-        }
+        passes = {call: 1e9 * np.mean(blocks.seconds[call]) / n for call in ("slopes", "move", "settle", "smooth")}
         what = "CSR, 19 of 142 stored" if name == PEOPLE else f"dense float32, {d} features"
         rows.append({"rows": what, "n": n, **passes, "newton": step.n_iter, "looks": looks})
     return rows
@@ -147,7 +253,8 @@ def large_fit(ctx: Context, folder: str, limit: int) -> Row:
     """Rows from Parquet files, under a limit of private memory of this process."""
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))  # rows in mapped files are not private
     place = Path(folder)
-    blocks, began, peak = SerialMap(adult_columns(place / "rows"), hold=False), time.perf_counter(), dict[str, int]()
+    recipes = [AdultColumns(rows) for rows in parquet_rows(place / "rows", block_rows=250_000)]
+    blocks, began, peak = SerialMap(recipes, hold=False), time.perf_counter(), dict[str, int]()
     with beside(partial(watch, peak)):
         model = fit_blocks(GOAL, blocks, scratch=folder, checkpoint=place / "run.json")
     return {
@@ -175,7 +282,7 @@ def kills(ctx: Context) -> list[Row]:
     if ctx.quick:
         return rows
     task, rng = ctx.load(PEOPLE)(60_000, 4), random.Random(0)
-    recipes = recipes_of(task, 6)
+    recipes = task.blocks(10_000)
     expected, left = fit_blocks(task.goal, SerialMap(recipes)), KILLS
     with cluster() as client:
         undisturbed = Timing.of(lambda: fit_blocks(task.goal, DaskMap(recipes, client), gather_below=0)).median
@@ -187,19 +294,6 @@ def kills(ctx: Context) -> list[Row]:
             rows.append({"kills": len(killed), "seconds": run.median, "undisturbed s": undisturbed, "same": same})
             left -= len(killed)
     return rows
-
-
-def _targets(content: Content) -> Iterable[Limit]:
-    for row in content.get("overhead", []):
-        yield Limit(f"a fit by two workers over one in memory, {row['data']}", row["ratio"], 2.0)
-        if row["n"] >= 500_000:
-            yield Limit(f"rows that stay on two workers over one in memory, {row['data']}", row["ratio kept"], 1.3)
-    for row in content.get("large", []):
-        used, limit = row["private"] / 2**30, row["limit"] / 2**30
-        yield Limit(f"{row['n']:,} rows out of core, private memory", used, limit, "GiB")
-    if content.get("kills"):
-        alike = sum(row["kills"] for row in content["kills"] if row["same"])
-        yield Limit("workers killed in fits that end with the same bits", alike, KILLS, at_least=True)
 
 
 def _by_gap(content: Content) -> Iterable[Row]:
@@ -219,37 +313,45 @@ def _out_of_core(content: Content) -> Iterable[Row]:
         yield row | {"minutes": row["seconds"] / 60, **sizes}
 
 
-TASKS = {
-    "distributed": Task(
-        "Training over blocks, a pass being a sum over blocks; two worker processes of one thread each (Dask), "
-        "everything else on one thread.",
-        {"overhead": overhead, "passes": passes, "costs": costs, "large": large, "kills": kills},
-        {
-            "overhead": Table(
-                "Whole fits, rows in memory, two workers", "overhead",
-                "data | rows: {n:,} | `fit`, s: {in memory s:.1f} | on a cluster, s: {dask s:.1f} | ratio: {ratio:.1f} "
-                "| ratio, never fetched: {ratio kept:.1f} | ratio of processor s: {ratio, processor:.1f} "
-                "| of those, never fetched: {ratio kept, processor:.1f}",
-            ),
-            "passes": Table(
-                "Looks at all rows, by gap and number of constraints", _by_gap,
-                "what | " + " | ".join(f"to {gap:g}: {{{gap:g}[passes]}}" for gap in GAPS),
-            ),
-            "costs": Table(
-                "Processor nanoseconds a row and pass", "costs",
-                "rows | slopes and Gram matrix: {slopes:.0f} | change of scores: {move:.0f} "
-                "| exact values: {settle:.0f} "
-                "| point of a line search: {smooth:.0f} | Newton steps: {newton} | looks at all rows: {looks}",
-            ),
-            "large": Table(
-                "More rows than fit into 2 GB of private memory", _out_of_core,
-                "rows: {n:,} | minutes: {minutes:.1f} | processor s: {processor:.0f} | looks: {passes} "
-                "| private GB: {private:.1f} | with pages of mapped files, GB: {resident:.1f} "
-                "| Parquet GB: {parquet:.1f} | goal met: {met}",
-            ),
-            "kills": Table("Workers killed at random", _killed,
-                "workers killed: {workers} | fits | same bits as undisturbed: {same}"),
-        },
-        _targets, half="tuning", repeats=3, processes=2,
-    ),
-}  # fmt: skip
+class distributed(Task, half="tuning", repeats=3, processes=2):
+    """Training over blocks, a pass being a sum over blocks; two worker processes of one thread each (Dask), everything
+    else on one thread.
+    """
+
+    parts = {"overhead": overhead, "passes": passes, "costs": costs, "large": large, "kills": kills}
+    overhead = Table(
+        "Whole fits, rows in memory, two workers", "overhead",
+        "data | rows: {n:,} | `fit`, s: {in memory s:.1f} | on a cluster, s: {dask s:.1f} | ratio:.1f "
+        "| ratio, never fetched: {ratio kept:.1f} | ratio of processor s: {ratio, processor:.1f} "
+        "| of those, never fetched: {ratio kept, processor:.1f}",
+    )  # fmt: skip
+    passes = Table(
+        "Looks at all rows, by gap and number of constraints", _by_gap,
+        "what | " + " | ".join(f"to {gap:g}: {{{gap:g}[passes]}}" for gap in GAPS),
+    )  # fmt: skip
+    costs = Table(
+        "Processor nanoseconds a row and pass", "costs",
+        "rows | slopes and Gram matrix: {slopes:.0f} | change of scores: {move:.0f} | exact values: {settle:.0f} "
+        "| point of a line search: {smooth:.0f} | Newton steps: {newton} | looks at all rows: {looks}",
+    )  # fmt: skip
+    large = Table(
+        "More rows than fit into 2 GB of private memory", _out_of_core,
+        "rows: {n:,} | minutes:.1f | processor s: {processor:.0f} | looks: {passes} | private GB: {private:.1f} "
+        "| with pages of mapped files, GB: {resident:.1f} | Parquet GB: {parquet:.1f} | goal met: {met}",
+    )  # fmt: skip
+    kills = Table(
+        "Workers killed at random", _killed,
+        "workers killed: {workers} | fits | same bits as undisturbed: {same}",
+    )  # fmt: skip
+
+    def targets(self, content: Content) -> Iterable[Limit]:
+        for row in content.get("overhead", []):
+            yield Limit(f"a fit by two workers over one in memory, {row['data']}", row["ratio"], 2.0)
+            if row["n"] >= 500_000:
+                yield Limit(f"rows that stay on two workers over one in memory, {row['data']}", row["ratio kept"], 1.3)
+        for row in content.get("large", []):
+            used, limit = row["private"] / 2**30, row["limit"] / 2**30
+            yield Limit(f"{row['n']:,} rows out of core, private memory", used, limit, "GiB")
+        if content.get("kills"):
+            alike = sum(row["kills"] for row in content["kills"] if row["same"])
+            yield Limit("workers killed in fits that end with the same bits", alike, KILLS, at_least=True)

@@ -57,28 +57,45 @@ def three_commands(ctx: Context) -> list[Row]:
                 ctx.load(name)
                 given = ("data", name, "--data", str(ctx.folder.resolve()), "--out", "people.csv")
                 command("-m", "widemargin", *given, folder=folder)
-            row: Row = {"table": name, "rows": SIZES[name], "seconds": 0.0, "processor_s": 0.0}
-            for arguments in (
-                ["init", "people.csv", "--out", "goals.toml"],
-                ["train", "goals.toml"],
-                ["report", "goals.toml", "--model", "goals.skops", "--out", "report.html"],
-            ):
-                done = command("-m", "widemargin", *arguments, folder=folder, codes=(0, 1), **cache)
-                row[f"{arguments[0]}_s"] = done.median
-                row["seconds"] += done.median
-                row["processor_s"] += done.processor_median
-            row["report_kb"] = (folder / "report.html").stat().st_size >> 10
-            rows.append(row)
+            commands = {
+                "init": ("people.csv", "--out", "goals.toml"),
+                "train": ("goals.toml",),
+                "report": ("goals.toml", "--model", "goals.skops", "--out", "report.html"),
+            }
+            done = {
+                word: command("-m", "widemargin", word, *more, folder=folder, codes=(0, 1), **cache)
+                for word, more in commands.items()
+            }
+            rows.append({
+                "table": name, "rows": SIZES[name], "seconds": sum(run.median for run in done.values()),
+                "processor_s": sum(run.processor_median for run in done.values()),
+                **{f"{word}_s": run.median for word, run in done.items()},
+                "report_kb": (folder / "report.html").stat().st_size >> 10,
+            })  # fmt: skip
     return rows
 
 
-def _report_sentences(content: Content) -> Iterable[tuple[str, str]]:
-    adult, clients = (f"{row['processor_s']:.0f}" for row in content["rows"])
-    text = (
-        f"On the Adult table (48,842 rows) the three commands took {adult} processor seconds, on credit-card clients "
-        f"(30,000 rows) {clients}, on one core in a new environment"
-    )
-    yield "docs/comparison.md", text
+class first_report(Task, subject="first use"):
+    """From a table to a report: `widemargin init`, `train` and `report`, as the README shows them, on Adult and on
+    credit-card clients, each a process of its own, with an empty cache of compiled code for each table.
+    """
+
+    parts = {"rows": three_commands}
+    seconds = Table(
+        "Three commands in a new environment: init, train, report", "rows",
+        "table | rows:, | init_s:.1f | train_s:.1f | report_s:.1f | all s: {seconds:.1f} | processor_s:.1f "
+        "| report KB: {report_kb}",
+    )  # fmt: skip
+
+    def targets(self, content: Content) -> Iterable[Limit]:
+        yield Limit("three commands, slower table", max(row["seconds"] for row in content["rows"]), 120.0, "s")
+
+    def sentences(self, content: Content) -> Iterable[str]:
+        adult, clients = (f"{row['processor_s']:.0f}" for row in content["rows"])
+        yield (
+            f"On the Adult table (48,842 rows) the three commands took {adult} processor seconds, on credit-card "
+            f"clients (30,000 rows) {clients}, on one core in a new environment"
+        )
 
 
 # --- first calls ------------------------------------------------------------------------------------------------------
@@ -117,21 +134,35 @@ def first_calls(ctx: Context) -> list[Row]:
     return rows
 
 
-def _call_sentences(content: Content) -> Iterable[tuple[str, str]]:
-    rows = {row["estimator"]: row["empty"]["first"] for row in content["rows"]}
-    structural = [rows.pop(name) for name in STRUCTURAL]
-    least, most = f"{min(rows.values()):.1f}".removeprefix("0"), f"{max(rows.values()):.1f}"
-    text = f"later ones: {least} to {most} processor seconds, and {min(structural):.0f} to {max(structural):.0f} for"
-    yield "docs/limits.md", text
+class first_call(Task, half="neutral", document="docs/limits.md"):
+    """What compiling costs: the first fit of each estimator in a process with an empty cache of compiled code, the
+    second in that process, and the first in a new process that finds the cache filled, as `widemargin compile` leaves
+    it.
+    """
 
+    parts = {"rows": first_calls}
+    seconds = Table(
+        "Processor seconds on 500 rows; compiled code is kept between processes", "rows",
+        "estimator | first call, empty cache: {empty[first]:.2f} | wall: {empty[wall]:.2f} "
+        "| program with imports: {program:.2f} | first call, filled cache: {filled[first]:.2f} "
+        "| second call: {empty[second]:.2f}",
+    )  # fmt: skip
 
-def _call_targets(content: Content) -> Iterable[Limit]:
-    programs = {row["estimator"]: row["program"] for row in content["rows"] if "program" in row}
-    for named, most in (("other models", 5.0), ("structural models", 8.0)):
-        structural = named == "structural models"
-        found = [seconds for name, seconds in programs.items() if (name in STRUCTURAL) == structural]
-        if found:
-            yield Limit(f"a program with one fit, empty cache, slowest of the {named}", max(found), most, "s")
+    def targets(self, content: Content) -> Iterable[Limit]:
+        programs = {row["estimator"]: row["program"] for row in content["rows"] if "program" in row}
+        for named, most in (("other models", 5.0), ("structural models", 8.0)):
+            structural = named == "structural models"
+            found = [seconds for name, seconds in programs.items() if (name in STRUCTURAL) == structural]
+            if found:
+                yield Limit(f"a program with one fit, empty cache, slowest of the {named}", max(found), most, "s")
+
+    def sentences(self, content: Content) -> Iterable[str]:
+        rows = {row["estimator"]: row["empty"]["first"] for row in content["rows"]}
+        structural = [rows.pop(name) for name in STRUCTURAL]
+        least, most = f"{min(rows.values()):.1f}".removeprefix("0"), f"{max(rows.values()):.1f}"
+        yield (
+            f"later ones: {least} to {most} processor seconds, and {min(structural):.0f} to {max(structural):.0f} for"
+        )
 
 
 # --- audits of a million rows -----------------------------------------------------------------------------------------
@@ -159,52 +190,15 @@ def audits(ctx: Context) -> list[Row]:
     return rows
 
 
-TASKS = {
-    "first_report": Task(
-        "From a table to a report: `widemargin init`, `train` and `report`, as the README shows them, on Adult and on "
-        "credit-card clients, each a process of its own, with an empty cache of compiled code for each table.",
-        {"rows": three_commands},
-        {
-            "seconds": Table(
-                "Three commands in a new environment: init, train, report", "rows",
-                "table | rows: {rows:,} | init s: {init_s:.1f} | train s: {train_s:.1f} | report s: {report_s:.1f} "
-                "| all s: {seconds:.1f} | processor s: {processor_s:.1f} | report KB: {report_kb}",
-            ),
-        },
-        lambda content: [
-            Limit("three commands, slower table", max(row["seconds"] for row in content["rows"]), 120.0, "s"),
-        ],
-        _report_sentences, subject="first use",
-    ),
-    "first_call": Task(
-        "What compiling costs: the first fit of each estimator in a process with an empty cache of compiled code, the "
-        "second in that process, and the first in a new process that finds the cache filled, as `widemargin compile` "
-        "leaves it.",
-        {"rows": first_calls},
-        {
-            "seconds": Table(
-                "Processor seconds on 500 rows; compiled code is kept between processes", "rows",
-                "estimator | first call, empty cache: {empty[first]:.2f} | wall: {empty[wall]:.2f} "
-                "| program with imports: {program:.2f} | first call, filled cache: {filled[first]:.2f} "
-                "| second call: {empty[second]:.2f}",
-            ),
-        },
-        _call_targets, _call_sentences, half="neutral",
-    ),
-    "audit_stream": Task(
-        "`widemargin audit` of a million rows from Parquet, drawn with replacement from the example's table, each a "
-        "process of its own, its start counted: by a model (one file, and a folder of ten) and by a column of "
-        "predictions.",
-        {"rows": audits},
-        {
-            "audits": Table(
-                "Audits from Parquet", "rows",
-                "case | rows: {n:,} | seconds: {seconds:.1f} | processor s: {processor:.1f}",
-            ),
-        },
-        lambda content: [
-            Limit("audit of a million rows, processor", max(row["processor"] for row in content["rows"]), 20.0, "s"),
-        ],
-        half="neutral",
-    ),
-}  # fmt: skip
+class audit_stream(Task, half="neutral"):
+    """`widemargin audit` of a million rows from Parquet, drawn with replacement from the example's table, each a
+    process of its own, its start counted: by a model (one file, and a folder of ten) and by a column of predictions.
+    """
+
+    parts = {"rows": audits}
+    audits = Table(
+        "Audits from Parquet", "rows", "case | rows: {n:,} | seconds: {seconds:.1f} | processor s: {processor:.1f}",
+    )  # fmt: skip
+
+    def targets(self, content: Content) -> Iterable[Limit]:
+        yield Limit("audit of a million rows, processor", max(row["processor"] for row in content["rows"]), 20.0, "s")

@@ -8,12 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from joblib import Parallel, delayed
 from scipy.stats import binom
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 
-from benchmarks.data.halves import HALVES
 from benchmarks.data.sources import OUTCOMES, People, encoded
 from benchmarks.task import Content, Context, Limit, Row, Table, Task, grouped, mean_and_error, quietly
 from widemargin import GoalThresholdClassifier, RateConstrainedClassifier, audit
@@ -49,16 +46,9 @@ class World(NamedTuple):
         return pa.table({"g": self.group[rows], "deployed": self.deployed[rows]})
 
 
-class FirstColumn(ClassifierMixin, BaseEstimator):
-    """A fitted scorer whose score is the first column."""
-
-    classes_ = np.array([0, 1])
-
-    def fit(self, X: Any, y: Any) -> "FirstColumn":
-        return self
-
-    def decision_function(self, X: Any) -> Floats:
-        return np.asarray(X[:, 0], dtype=np.float64)
+FIRST_COLUMN = LogisticRegression()
+"""A fitted scorer whose score is the first column."""
+FIRST_COLUMN.coef_, FIRST_COLUMN.intercept_, FIRST_COLUMN.classes_ = np.eye(1, 3), np.zeros(1), np.array([0, 1])
 
 
 class Scenario(NamedTuple):
@@ -116,7 +106,7 @@ SCENARIOS = {
 
 def forms(goal: str, confidence: float | None) -> dict[str, Any]:
     """Every way to a guarantee: thresholds of every kind, chosen on validation rows, and training."""
-    chosen = partial(GoalThresholdClassifier, FirstColumn(), goal, cv="prefit", confidence=confidence)
+    chosen = partial(GoalThresholdClassifier, FIRST_COLUMN, goal, cv="prefit", confidence=confidence)
     options = {"tol": 0.01, "validation_fraction": 0.5}
     return {
         "one threshold": chosen(),
@@ -157,12 +147,9 @@ def _simulate(name: str, form: str, confidence: float | None, draws: int) -> Row
 
 
 def simulations(ctx: Context) -> list[Row]:
-    """Every scenario and form at a confidence; and, with a tenth of the draws, by estimate. Nothing is timed here."""
+    """Every scenario and form at a confidence; and, with a tenth of the draws, by estimate."""
     ways = ctx.pick(((1.0 - DELTA, DRAWS), (None, DRAWS // 10)), ((1.0 - DELTA, 1), (None, 1)))
-    return Parallel(n_jobs=ctx.pick(-1, 1))(
-        delayed(_simulate)(name, form, confidence, draws)
-        for name in SCENARIOS for form in forms("", None) for confidence, draws in ways
-    )  # fmt: skip
+    return ctx.side_by_side(_simulate, ((*case, *way) for *case, way in product(SCENARIOS, forms("", None), ways)))
 
 
 def most_false(draws: int) -> float:
@@ -170,10 +157,37 @@ def most_false(draws: int) -> float:
     return float(binom.ppf(QUANTILE, draws, DELTA)) / draws
 
 
+def _with_estimates(content: Content) -> Iterable[Row]:
+    """One row for each scenario and form, with the share by estimate beside it."""
+    for _, (proved, guessed) in grouped(content["simulations"], "scenario", "form"):
+        most = most_false(proved["draws"])
+        yield proved | {"most": most, "within": proved["false"] <= most, "by estimate": guessed["false"]}
+
+
+class guarantees(Task, half="neutral"):
+    """How often "with confidence" is wrong. Four distributions are known exactly; a model is accepted on 500 validation
+    rows at delta = .1 and measured in the distribution itself. The rate of false draws may be delta and what the
+    simulation adds.
+    """
+
+    parts = {"simulations": simulations}
+    false = Table(
+        f"False guarantees in draws of {ROWS} validation rows, delta = {DELTA:g}", _with_estimates,
+        "scenario | form | draws | model given: {given:.3f} | false:.4f | at most: {most:.3f} | within "
+        "| false by estimate: {by estimate:.2f}",
+    )  # fmt: skip
+
+    def targets(self, content: Content) -> Iterable[Limit]:
+        rows = list(_with_estimates(content))
+        draws, worst = rows[0]["draws"], max(row["false"] for row in rows)
+        if draws >= 1000:
+            yield Limit(f"false guarantees, largest rate in {draws} draws", worst, most_false(draws))
+
+
 # --- what a proof costs -----------------------------------------------------------------------------------------------
 
 
-SEXES = {"adult": "sex", "german": "sex", "credit-card": "SEX", "bank": "marital"}
+APART = {"adult": "sex", "german": "sex", "credit-card": "SEX", "bank": "marital", "compas": "race"}
 """The column by which populations are told apart; of more than two values the first against all others."""
 
 
@@ -193,16 +207,12 @@ COSTED = {
 }
 
 
-def _populations(ctx: Context, name: str) -> People:
-    """A table of people whose rows belong to one of two populations."""
-    table = ctx.load(name)
-    if name == "compas":
-        race = np.asarray(table["race"]).astype(str)
-        X, y = encoded(table.drop_columns(["race"]), OUTCOMES[name])
-        return People(X, y, race != "Caucasian").take(np.isin(race, ["African-American", "Caucasian"]))
-    X, y = encoded(table, OUTCOMES.get(name, "y"))
-    values = np.asarray(table[next(each for each in (SEXES[name], "sex") if each in table.column_names)]).astype(str)
-    return People(X, y, values == np.unique(values)[0])
+def _populations(name: str, table: pa.Table) -> People:
+    """A table of people whose rows belong to one of two populations; a race is no feature, and compared with one."""
+    values = np.asarray(table[APART[name]]).astype(str)
+    X, y = encoded(table.drop_columns(["race"]) if name == "compas" else table, OUTCOMES[name])
+    people = People(X, y, values == np.unique(values)[0])
+    return people.take(np.isin(values, ["African-American", "Caucasian"])) if name == "compas" else people
 
 
 def _one_cost(data: People, goal: str, by_group: bool, seed: int) -> tuple[float, bool] | None:
@@ -212,11 +222,10 @@ def _one_cost(data: People, goal: str, by_group: bool, seed: int) -> tuple[float
     """
     n = min(2000, len(data.y) // 2)
     rows = np.random.default_rng(seed).integers(0, len(data.y), 2 * n)
-    drawn = data.take(rows)
-    whole = "w = population(group == 'first')\nm = population(group == 'second')\nminimize error_rate()\n" + goal
+    drawn, whole = data.take(rows), data.asked(goal)
     models = [
         GoalThresholdClassifier(
-            LogisticRegression(max_iter=300), whole, cv=None, validation_fraction=0.5, confidence=confidence,
+            LogisticRegression(max_iter=300), whole.goal, cv=None, validation_fraction=0.5, confidence=confidence,
             per_population="group" if by_group else None, random_state=seed, on_infeasible="warn",
         ) for confidence in (None, CONFIDENCE)
     ]  # fmt: skip
@@ -224,7 +233,7 @@ def _one_cost(data: People, goal: str, by_group: bool, seed: int) -> tuple[float
         fitted = [model.fit(drawn.X, drawn.y, populations=drawn.table) for model in models]
     if fitted[1].guarantee_ is None:
         return None
-    estimated, proved = (audit(model, whole, data.X, data.y, populations=data.table) for model in fitted)
+    estimated, proved = (audit(model, whole.goal, data.X, data.y, populations=whole.populations) for model in fitted)
     return 100.0 * (proved.objective - estimated.objective), not proved.all_met()
 
 
@@ -232,13 +241,11 @@ def costs(ctx: Context) -> list[Row]:
     """By table, form and goal: what a proof costs beside a choice by estimate, refusals, and broken goals."""
     rows: list[Row] = []
     draws = ctx.pick(20, 1)
-    for name in HALVES["proofs"][ctx.task.half]:
-        data = _populations(ctx, name)
+    for name, table in ctx.every(slice(None)):
+        data = _populations(name, table)
         for form, title in product(("one threshold", "per population"), list(COSTED)[: ctx.pick(None, 1)]):
-            every = Parallel(n_jobs=ctx.pick(-1, 1))(
-                delayed(_one_cost)(data, COSTED[title], form == "per population", seed) for seed in range(draws)
-            )
-            given = [each for each in every if each is not None]
+            cases = product([data], [COSTED[title]], [form == "per population"], range(draws))
+            given = [each for each in ctx.side_by_side(_one_cost, cases) if each is not None]
             rows.append({
                 "table": name, "form": form, "goal": title, "draws": draws, "refused": draws - len(given),
                 "broken": sum(broken for _, broken in given),
@@ -255,63 +262,27 @@ def _mean_costs(content: Content) -> Iterable[Row]:
         yield {"table": table, "form": form, "goals": len(some), "cost": cost, **counts}
 
 
-def _cost_targets(content: Content) -> Iterable[Limit]:
-    rows = list(_mean_costs(content))
-    for row in rows:
-        most = 3.0 if row["form"] == "one threshold" else 2.0
-        yield Limit(f"what a proof costs, {row['table']}, {row['form']}, mean over goals", row["cost"], most, "points")
-    given = sum(row["draws"] - row["refused"] for row in rows)
-    yield Limit("share of the proved goals that are broken", sum(row["broken"] for row in rows) / given, 0.05)
+class guarantee_costs(Task, subject="proofs"):
+    """What a proof costs: thresholds of logistic regression, proved at 95%, beside those chosen by estimate, on tables
+    that nothing was chosen on. As many rows train as prove, 2,000 at most.
+    """
 
-
-_COSTS = {
-    "means": Table(
+    parts = {"costs": costs}
+    means = Table(
         "Points of error above a choice by estimate, means over goals", _mean_costs,
-        "table | form | goals | draws | refused | proved, but broken: {broken} | cost: {cost:.2f}",
-    ),
-    "costs": Table(
-        "The same by goal", "costs", "table | form | goal | draws | refused | broken | cost: {cost:±.2f}",
-    ),
-}  # fmt: skip
+        "table | form | goals | draws | refused | proved, but broken: {broken} | cost:.2f",
+    )  # fmt: skip
+    costs = Table("The same by goal", "costs", "table | form | goal | draws | refused | broken | cost: {cost:±.2f}")
+
+    def targets(self, content: Content) -> Iterable[Limit]:
+        rows = list(_mean_costs(content))
+        for row in rows:
+            most = 3.0 if row["form"] == "one threshold" else 2.0
+            what = f"what a proof costs, {row['table']}, {row['form']}, mean over goals"
+            yield Limit(what, row["cost"], most, "points")
+        given = sum(row["draws"] - row["refused"] for row in rows)
+        yield Limit("share of the proved goals that are broken", sum(row["broken"] for row in rows) / given, 0.05)
 
 
-def _with_estimates(content: Content) -> Iterable[Row]:
-    """One row for each scenario and form, with the share by estimate beside it."""
-    for _, (proved, guessed) in grouped(content["simulations"], "scenario", "form"):
-        most = most_false(proved["draws"])
-        yield proved | {"most": most, "within": proved["false"] <= most, "by estimate": guessed["false"]}
-
-
-def _targets(content: Content) -> Iterable[Limit]:
-    rows = [row for row in content["simulations"] if row["confidence"] is not None]
-    if rows and min(row["draws"] for row in rows) >= 1000:
-        draws = rows[0]["draws"]
-        most = max(row["false"] for row in rows)
-        yield Limit(f"false guarantees, largest rate in {draws} draws", most, most_false(draws))
-
-
-TASKS = {
-    "guarantees": Task(
-        "How often \"with confidence\" is wrong. Four distributions are known exactly; a model is accepted on 500 "
-        "validation rows at delta = .1 and measured in the distribution itself. The rate of false draws may be delta "
-        "and what the simulation adds.",
-        {"simulations": simulations},
-        {
-            "false": Table(
-                f"False guarantees in draws of {ROWS} validation rows, delta = {DELTA:g}", _with_estimates,
-                "scenario | form | draws | model given: {given:.3f} | false: {false:.4f} | at most: {most:.3f} | "
-                "within | false by estimate: {by estimate:.2f}",
-            ),
-        },
-        _targets, half="neutral",
-    ),
-    "guarantee_costs": Task(
-        "What a proof costs: thresholds of logistic regression, proved at 95%, beside those chosen by estimate, on "
-        "tables that nothing was chosen on. As many rows train as prove, 2,000 at most.",
-        {"costs": costs}, _COSTS, _cost_targets, subject="proofs",
-    ),
-    "guarantee_costs_tuned": Task(
-        "The same on the tables that the search for ranks and the order of tests were looked at on.",
-        {"costs": costs}, _COSTS, _cost_targets, subject="proofs", half="tuning",
-    ),
-}  # fmt: skip
+class guarantee_costs_tuned(guarantee_costs, half="tuning"):
+    """The same on the tables that the search for ranks and the order of tests were looked at on."""

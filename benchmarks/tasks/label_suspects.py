@@ -12,8 +12,7 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.utils import check_random_state
 
 import widemargin as wm
-from benchmarks.data.halves import HALVES
-from benchmarks.data.sources import Draw, drawn, two_classes
+from benchmarks.data.sources import drawn, two_classes
 from benchmarks.task import Content, Context, Limit, Row, Table, Task, mean_and_error, paired, quietly
 
 ROWS, FOLDS, REPEATS, SEEDS, SHARE = 3000, 5, 3, 5, 0.1
@@ -24,13 +23,6 @@ PEERS = {
     "cleanlab, confidence-weighted entropy": "confidence_weighted_entropy",
 }
 """Its name here, and cleanlab's."""
-
-
-def _split(ctx: Context, name: str) -> Draw:
-    """Training rows and labels of a data set, standardised, by seed."""
-    data = ctx.load(name)
-    several = {"mnist": lambda: (data.X, data.digit), "letter": lambda: data}
-    return drawn(*(several[name]() if name in several else two_classes(name, data)), ROWS)
 
 
 def plant(y: npt.NDArray[np.int64], share: float, seed: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
@@ -52,8 +44,9 @@ def _probabilities(estimator: Any, X: Any, y: npt.NDArray[np.int64], seed: int) 
 def rankings(ctx: Context) -> dict[str, dict[str, dict[str, list[float]]]]:
     """Average precision of every ranking, by data set and seed."""
     cleanlab, found = ctx.peer("cleanlab.rank"), {}
-    for name in HALVES["suspects"]["reporting"][: ctx.pick(None, 3)]:
-        split, of = _split(ctx, name), {}
+    for name, data in ctx.every(slice(3)):
+        rows = (data.X, data.digit) if name == "mnist" else data if name == "letter" else two_classes(name, data)
+        split, of = drawn(*rows, ROWS), {}
         for seed in range(ctx.pick(SEEDS, 2)):
             X, right, _, _ = split(seed)
             y, planted = plant(right, SHARE, seed)
@@ -82,25 +75,20 @@ def _compared(content: Content) -> Iterable[Row]:
         yield row
 
 
-def _targets(content: Content) -> Iterable[Limit]:
-    for row in _compared(content):
-        if "best" in row:
-            yield Limit(f"{row['data']}, average precision beside cleanlab's", row[OURS][0], row["best"], at_least=True)
+class label_suspects(Task, subject="suspects", peers=("cleanlab",)):
+    """Average precision of planted wrong labels (a tenth of 3,000 rows, five seeds), `label_suspects` beside cleanlab's
+    three rankings over the probabilities of the same folds. The data sets have wrong labels of their own: no ranking
+    reaches 1.
+    """
 
+    parts = {"rankings": rankings}
+    few = Table(
+        "Average precision beside the best of cleanlab's rankings", _compared,
+        "data | `label_suspects`: {label_suspects:±.3f} | best of cleanlab: {best:.3f} | minus it: {gain:±+.3f}",
+    )  # fmt: skip
 
-TASKS = {
-    "label_suspects": Task(
-        "Average precision of planted wrong labels (a tenth of 3,000 rows, five seeds), `label_suspects` beside "
-        "cleanlab's three rankings over the probabilities of the same folds. The data sets have wrong labels of their "
-        "own: no ranking reaches 1.",
-        {"rankings": rankings},
-        {
-            "few": Table(
-                "Average precision beside the best of cleanlab's rankings", _compared,
-                "data | `label_suspects`: {label_suspects:±.3f} | best of cleanlab: {best:.3f} "
-                "| minus it: {gain:±+.3f}",
-            ),
-        },
-        _targets, subject="suspects", peers=("cleanlab",),
-    ),
-}  # fmt: skip
+    def targets(self, content: Content) -> Iterable[Limit]:
+        for row in _compared(content):
+            if "best" in row:
+                what = f"{row['data']}, average precision beside cleanlab's"
+                yield Limit(what, row[OURS][0], row["best"], at_least=True)

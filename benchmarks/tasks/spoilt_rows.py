@@ -2,6 +2,7 @@
 
 import statistics
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,6 @@ from sklearn.preprocessing import FunctionTransformer, RobustScaler
 from sklearn.svm import LinearSVC
 
 import widemargin as wm
-from benchmarks.data.halves import HALVES
 from benchmarks.data.sources import Draw, Split, drawn, two_classes
 from benchmarks.task import Content, Context, Limit, Row, Table, Task, mean_and_error, paired, quietly
 from widemargin.losses.risks import RISKS
@@ -22,15 +22,17 @@ from widemargin_papers import baselines
 LOGISTIC = "LogisticRegression"
 TRAIN_ROWS, TEST_ROWS = 4000, 20_000
 SEEDS = 5
+FEW = (LOGISTIC, "logistic, rows clipped", "MarginPursuit", "LDM", "CatoniRisk", "MedianOfMeans")
+"""Methods of the short table."""
 SHARES = (0.1, 0.2)
 ROBUST_CASES = {"clean 0": ("clean", 0.0)} | {
     f"{kind} {share:g}": (kind, share) for kind in ("labels", "tails", "times 3", "times 20") for share in SHARES
 }
+QUICK_CASES = {case: ROBUST_CASES[case] for case in ("clean 0", "times 3 0.1", "times 3 0.2")}
 
 
-def _splits(ctx: Context, name: str) -> Draw:
+def _splits(name: str, data: Any) -> Draw:
     """Rows of a data set of two classes, standardised by the training rows; those of a9a stay 0 and 1."""
-    data = ctx.load(name)
     X, y = two_classes(name, data)
     if name != "a9a":
         return drawn(X[:, :10] if name == "covtype" else X, y, TRAIN_ROWS, TEST_ROWS)
@@ -97,15 +99,16 @@ Errors = dict[str, dict[str, dict[str, list[float]]]]
 """By task, case and method: test errors of the draws."""
 
 
-def _errors(
-    ctx: Context, draws: Mapping[str, Draw], cases: Mapping[str, tuple[str, float]],
+def errors(
+    ctx: Context, draw: Callable[[str, Any], Draw], cases: Mapping[str, tuple[str, float]],
     methods: Callable[[Split, int, str, float], Mapping[str, Any]], unit: float,
 ) -> Errors:  # fmt: skip
-    """Test errors in a unit, of every method on the draws of every task, spoilt in every way."""
+    """Test errors in a unit, of every method on the draws of every data set of the half, spoilt in every way."""
     found: Errors = {}
-    for name, draw in draws.items():
+    for name, data in ctx.every(slice(-2, None)):
+        draws = draw(name, data)
         for seed in range(ctx.pick(SEEDS, 2)):
-            split = draw(seed)
+            split = draws(seed)
             for case, (kind, share) in cases.items():
                 bad = spoil(split, kind, share, seed) if share else split
                 into = found.setdefault(name, {}).setdefault(case, {})
@@ -117,14 +120,6 @@ def _errors(
     return found
 
 
-def robustness(ctx: Context) -> Errors:
-    """Test errors of every method, for every data set of the half, kind, share and seed."""
-    chosen = HALVES["margins"][ctx.task.half][: ctx.pick(None, 2)]
-    few = ("clean 0", "times 3 0.1", "times 3 0.2")
-    cases = ctx.pick(ROBUST_CASES, {case: ROBUST_CASES[case] for case in few})
-    return _errors(ctx, {name: _splits(ctx, name) for name in chosen}, cases, _robust_methods, 1.0)
-
-
 def _error_rows(content: Content) -> Iterable[Row]:
     for name, cases in content["test_error"].items():
         for method in cases["clean 0"]:
@@ -133,35 +128,44 @@ def _error_rows(content: Content) -> Iterable[Row]:
             }
 
 
-_ROBUSTNESS = {
-    "few": Table(
+class margin_robustness(Task, subject="margins"):
+    """Thirteen linear classifiers on 4,000 training rows of which 10% or 20% are spoiled, clean test rows, C = 1:
+    ijcnn1, letters A to M against N to Z, and mushrooms, columns standardised; five draws.
+    """
+
+    parts = {
+        "test_error": lambda ctx: errors(ctx, _splits, ctx.pick(ROBUST_CASES, QUICK_CASES), _robust_methods, 1.0),
+    }
+    few = Table(
         "Test errors: clean rows, a fifth of the labels wrong, a fifth of the rows tripled and mislabelled",
-        lambda content: [
-            row for row in _error_rows(content) if row["method"] in
-            (LOGISTIC, "logistic, rows clipped", "MarginPursuit", "LDM", "CatoniRisk", "MedianOfMeans")
-        ],
+        lambda content: [row for row in _error_rows(content) if row["method"] in FEW],
         "data | method | clean, %: {clean 0:±.1f} | wrong labels, %: {labels 0.2:±.1f} "
         "| tripled, wrong label, %: {times 3 0.2:±.1f}",
-    ),
-    "errors": Table(
+    )  # fmt: skip
+    errors = Table(
         "Test error in %", _error_rows,
         "data | method | " + " | ".join(f"{case}: {{{case}:±.1f}}" for case in ROBUST_CASES),
-    ),
-}  # fmt: skip
+    )  # fmt: skip
+
+    def sentences(self, content: Content) -> Iterable[str]:
+        """Points above its own clean error where rows are tripled and mislabelled, the largest of all data sets."""
+        every = content["test_error"].values()
+        plain, clipped, catoni = (
+            max(100 * paired(cases["times 3 0.2"][method], cases["clean 0"][method])[0] for cases in every)
+            for method in (LOGISTIC, "logistic, rows clipped", "CatoniRisk")
+        )
+        yield (
+            f"logistic regression loses up to {plain:.1f} points, logistic regression on rows of clipped norm up to "
+            f"{clipped:.1f}, and `baselines.CatoniRiskClassifier` up to {catoni:.1f}"
+        )
 
 
-def _robust_sentences(content: Content) -> Iterable[tuple[str, str]]:
-    """Points above its own clean error where rows are tripled and mislabelled, the largest of all data sets."""
-    every = content["test_error"].values()
-    plain, clipped, catoni = (
-        max(100 * paired(cases["times 3 0.2"][method], cases["clean 0"][method])[0] for cases in every)
-        for method in (LOGISTIC, "logistic, rows clipped", "CatoniRisk")
-    )
-    text = (
-        f"logistic regression loses up to {plain:.1f} points, logistic regression on rows of clipped norm up to "
-        f"{clipped:.1f}, and `baselines.CatoniRiskClassifier` up to {catoni:.1f}"
-    )
-    yield "docs/comparison.md", text
+class margin_robustness_tuned(margin_robustness, half="tuning"):
+    """The same on a9a and on covtype's ten numeric columns (class 1 against the rest), which defaults were looked at
+    on.
+    """
+
+    sentences = Task.sentences
 
 
 # --- which risk when --------------------------------------------------------------------------------------------------
@@ -189,12 +193,9 @@ def _risk_methods(split: Split, seed: int, kind: str, share: float) -> dict[str,
     return made | {name: wm.RiskClassifier(name, random_state=0) for name in every}
 
 
-def risk_errors(ctx: Context) -> Errors:
-    """Test errors in percent, by task and case; at most 3,000 training rows."""
-    every = HALVES["risks"][ctx.task.half]
-    data = {name: ctx.load(name) for name in (every[-2:] if ctx.quick else every)}
-    draws = {name: one if name.startswith("drawn") else drawn(*two_classes(name, one)) for name, one in data.items()}
-    return _errors(ctx, draws, RISK_CASES, _risk_methods, 100.0)
+def _table_or_family(name: str, data: Any) -> Draw:
+    """At most 3,000 training rows of a table."""
+    return data if name.startswith("drawn") else drawn(*two_classes(name, data))
 
 
 def _overview(content: Content) -> Iterable[Row]:
@@ -218,81 +219,66 @@ def _auto(content: Content) -> Iterable[Row]:
         yield {"task": task, "peer": statistics.mean(clean[peer]), "lost": lost, "near": lost[0] <= 0.2} | changes
 
 
-def _choice_targets(content: Content) -> Iterable[Limit]:
-    rows = list(_auto(content))
-    spoilt = [row[case][0] for row in rows for case in _SPOILT]
-    worst = max(row["lost"][0] for row in rows)
-    yield Limit("risk auto on clean rows above the best peer, worst task", worst, 0.2, "points")
-    yield Limit("risk auto on spoilt rows above clean ones, mean", statistics.fmean(spoilt), 1.0, "points")
-    share = 100.0 * statistics.fmean(each <= 1.0 for each in spoilt)
-    yield Limit("risk auto, cases within a point of clean rows", share, 100.0, "%", at_least=True)
+class risk_choice(Task, subject="risks", document="docs/which-risk.md"):
+    """Which risk when: test errors of every risk at its default level, LogisticRegression and LinearSVC on data sets
+    and drawn families that nothing was chosen on. A share of the training rows has the other label, or that and
+    features times 3.
+    """
 
-
-def _choice_sentences(content: Content) -> Iterable[tuple[str, str]]:
-    rows, errors = list(_auto(content)), content["test_error"]
-    beyond = [(row, case) for row in rows for case in _SPOILT if row[case][0] > 1.0]
-    # Of those the ones where the best of all other methods, chosen with the test rows in hand, does not end there.
-    others = [
-        row[case] for row, case in beyond
-        if min(
-            paired(mine, errors[row["task"]]["clean"]["auto"])[0]
-            for name, mine in errors[row["task"]][case].items() if name != "auto"
-        ) <= 1.0
-    ]  # fmt: skip
-    sure = sum(mean - 2.0 * error > 1.0 for mean, error in others)
-    texts, all_cases = list[str](), len(rows) * len(_SPOILT)
-    texts.append(
-        f'on {sum(row["near"] for row in rows)} of {len(rows)} tasks "auto" is at most .2 points behind the better of '
-        f"the two on clean rows, and in {all_cases - len(beyond)} of {all_cases} spoilt cases at most a point above "
-        "its own error on clean ones"
-    )
-    texts.append(
-        f"in {len(beyond) - len(others)} of the {len(beyond)} cases that end more than a point above, so does the best "
-        "of all other risks and of the likelihood that is told how many labels are wrong, at nine values of C, chosen "
-        "on the test rows"
-    )
-    texts.append(f"of the other {len(others)}, {sure or 'none'} is more than two standard errors above a point")
-    pairs = [(row[f"labels, {share:.0%}"], row[f"fewer, {share:.0%}"]) for row in rows for share in SHARES]
-    missed = [fewer[0] for wrong, fewer in pairs if wrong[0] > 1.0]
-    texts.append(
-        f"in {sum(fewer > 1.0 for fewer in missed)} of the {len(missed)} cases of wrong labels that end more than a "
-        "point above, so do clean rows of the same worth"
-    )
-    return [("docs/which-risk.md", text) for text in texts]
-
-
-_CHOICE = {
-    "overview": Table(
+    parts = {"test_error": partial(errors, draw=_table_or_family, cases=RISK_CASES, methods=_risk_methods, unit=100.0)}
+    overview = Table(
         "Points above LogisticRegression on clean rows, means over all tasks", _overview,
         "method | clean: {clean:±+.2f} | " + " | ".join(f"{case}: {{{case}:±+.2f}}" for case in _SPOILT),
-    ),
-    "auto": Table(
+    )  # fmt: skip
+    auto = Table(
         'risk="auto": test error in %, differences in points', _auto,
         "task | best peer, clean: {peer:.1f} | auto - best peer, clean: {lost:±+.2f} | "
         + " | ".join(f"{case} - clean: {{{case}:±+.2f}}" for case in tuple(RISK_CASES)[1:])
         + " | clean <= 0.2: {near}",
-    ),
-}  # fmt: skip
+    )  # fmt: skip
 
-TASKS = {
-    "margin_robustness": Task(
-        "Thirteen linear classifiers on 4,000 training rows of which 10% or 20% are spoiled, clean test rows, C = 1: "
-        "ijcnn1, letters A to M against N to Z, and mushrooms, columns standardised; five draws.",
-        {"test_error": robustness}, _ROBUSTNESS, sentences=_robust_sentences, subject="margins",
-    ),
-    "margin_robustness_tuned": Task(
-        "The same on a9a and on covtype's ten numeric columns (class 1 against the rest), which defaults were looked "
-        "at on.",
-        {"test_error": robustness}, _ROBUSTNESS, subject="margins", half="tuning",
-    ),
-    "risk_choice": Task(
-        "Which risk when: test errors of every risk at its default level, LogisticRegression and LinearSVC on data "
-        "sets and drawn families that nothing was chosen on. A share of the training rows has the other label, or that "
-        "and features times 3.",
-        {"test_error": risk_errors}, _CHOICE, _choice_targets, _choice_sentences, subject="risks",
-    ),
-    "risk_choice_tuning": Task(
-        "The same on the data that the candidates and the rule of `risk=\"auto\"` were chosen on.",
-        {"test_error": risk_errors}, _CHOICE, _choice_targets, subject="risks", half="tuning",
-    ),
-}  # fmt: skip
+    def targets(self, content: Content) -> Iterable[Limit]:
+        rows = list(_auto(content))
+        spoilt = [row[case][0] for row in rows for case in _SPOILT]
+        worst = max(row["lost"][0] for row in rows)
+        yield Limit("risk auto on clean rows above the best peer, worst task", worst, 0.2, "points")
+        yield Limit("risk auto on spoilt rows above clean ones, mean", statistics.fmean(spoilt), 1.0, "points")
+        share = 100.0 * statistics.fmean(each <= 1.0 for each in spoilt)
+        yield Limit("risk auto, cases within a point of clean rows", share, 100.0, "%", at_least=True)
+
+    def sentences(self, content: Content) -> Iterable[str]:
+        rows, errors = list(_auto(content)), content["test_error"]
+        beyond = [(row, case) for row in rows for case in _SPOILT if row[case][0] > 1.0]
+        # Of those the ones where the best of all other methods, chosen with the test rows in hand, does not end there.
+        others = [
+            row[case] for row, case in beyond
+            if min(
+                paired(mine, errors[row["task"]]["clean"]["auto"])[0]
+                for name, mine in errors[row["task"]][case].items() if name != "auto"
+            ) <= 1.0
+        ]  # fmt: skip
+        sure = sum(mean - 2.0 * error > 1.0 for mean, error in others)
+        all_cases = len(rows) * len(_SPOILT)
+        pairs = [(row[f"labels, {share:.0%}"][0], row[f"fewer, {share:.0%}"][0]) for row in rows for share in SHARES]
+        worth = [fewer > 1.0 for wrong, fewer in pairs if wrong > 1.0]
+        yield (
+            f'on {sum(row["near"] for row in rows)} of {len(rows)} tasks "auto" is at most .2 points behind the better '
+            f"of the two on clean rows, and in {all_cases - len(beyond)} of {all_cases} spoilt cases at most a point "
+            "above its own error on clean ones"
+        )
+        yield (
+            f"in {len(beyond) - len(others)} of the {len(beyond)} cases that end more than a point above, so does the "
+            "best of all other risks and of the likelihood that is told how many labels are wrong, at nine values of "
+            "C, chosen on the test rows"
+        )
+        yield f"of the other {len(others)}, {sure or 'none'} is more than two standard errors above a point"
+        yield (
+            f"in {sum(worth)} of the {len(worth)} cases of wrong labels that end more than a point above, so do clean "
+            "rows of the same worth"
+        )
+
+
+class risk_choice_tuning(risk_choice, half="tuning"):
+    """The same on the data that the candidates and the rule of `risk="auto"` were chosen on."""
+
+    sentences = Task.sentences

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -63,14 +62,22 @@ def test_a_table_is_made_anew_between_its_marks():
 
 
 def test_another_number_another_machine_and_a_missing_command_are_found(tmp_path):
-    task = Task("", {}, sentences=lambda content: [("page.md", f"takes {content['s']} s")])
+    class Takes(Task):
+        document = "page.md"
+
+        def sentences(self, content):
+            yield f"takes {content['s']} s"
+
+    class Tuned(Takes):
+        half = "tuning"
+
     about = {"processor": "P", "cores": 1, "threads": 1, "load_average_at_start": 0}
     recorded.keep(tmp_path, "p", "some", {"machine": about | {"date": "2030"}, "s": 5})
     page = tmp_path / "page.md"
 
     def wrong(text):
         page.write_text(text)
-        return bool(claims.differing(claims.claims({"some": task}, tmp_path), tmp_path))
+        return bool(claims.differing(claims.claims({"some": Takes()}, tmp_path), tmp_path))
 
     assert not wrong("It takes 5\ns (`python -m benchmarks some`).")
     assert wrong("It takes 6 s (`python -m benchmarks some`).")
@@ -79,7 +86,7 @@ def test_another_number_another_machine_and_a_missing_command_are_found(tmp_path
     assert wrong("It takes 5 s (`python -m benchmarks some`).")
     assert not wrong("It takes 5 s on P (`python -m benchmarks some`).".replace("on P", "(P)"))
     with pytest.raises(BlindDataError, match="nothing may be claimed from it"):
-        claims.claims({"some": replace(task, half="tuning")}, tmp_path)
+        claims.claims({"some": Tuned()}, tmp_path)
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)

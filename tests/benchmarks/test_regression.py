@@ -56,7 +56,7 @@ def toy(tmp_path, monkeypatch):
 
 
 def test_a_kernel_that_became_slower_is_flagged(toy, capsys):
-    options, root = toy
+    options, _ = toy
     assert regression.main(["HEAD~1", "HEAD", *options, "--threshold", "1.5"]) == 1
     said = capsys.readouterr().out
     rows = {
@@ -68,8 +68,6 @@ def test_a_kernel_that_became_slower_is_flagged(toy, capsys):
     assert rows["same"][7].strip() == ""
     assert "not in old: AttributeError" in said
     assert "1 of 3 kernels are slower by more than 50%: hot." in said
-    trees = subprocess.run(["git", "-C", root, "worktree", "list"], capture_output=True, text=True, check=True)
-    assert len(trees.stdout.splitlines()) == 1
 
 
 def test_the_other_way_round_it_is_quicker(toy, capsys):
@@ -82,7 +80,7 @@ def test_the_other_way_round_it_is_quicker(toy, capsys):
 
 def test_a_commit_that_is_not_there_and_a_kernel_that_is_not_there(toy):
     options, _ = toy
-    with pytest.raises(SystemExit, match="cannot check out 'nonsense'"):
+    with pytest.raises(SystemExit, match="cannot read 'nonsense'"):
         regression.main(["nonsense", "HEAD", *options])
     with pytest.raises(SystemExit, match="No kernel is called cold"):
         regression.main(["HEAD~1", "HEAD", *options, "--only", "cold"])
@@ -109,6 +107,7 @@ def test_verdicts_need_the_threshold_and_every_pair(ratios, verdict):
     assert regression.verdict_of(ratios, 1.1) == verdict
 
 
+@pytest.mark.filterwarnings("ignore")  # that it did not converge
 @pytest.mark.parametrize("name", KERNELS)
 def test_every_hot_kernel_runs_on_these_sources(name):
     KERNELS[name]()()

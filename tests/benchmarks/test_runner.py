@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,28 +13,40 @@ from benchmarks.task import Context, Task
 
 ROOT = Path(__file__).parents[2]
 
-MODULE = """
+MODULE = '''
 import sys
 from benchmarks.task import Limit, Task
 from widemargin.exceptions import MissingDataError
 
-def good(ctx):
+def works(ctx):
     print("ran", ctx.repeats)
     return [{"repeats": ctx.repeats}]
 
-def bad(ctx):
+def breaks(ctx):
     raise ValueError("it broke")
 
-def dataless(ctx):
+def lacks(ctx):
     raise MissingDataError("no data")
 
-TASKS = {
-    "good": Task("It works.", {"rows": good, "more": good}, targets=lambda _: [Limit("a", 1.0, 2.0)], half="neutral"),
-    "bad": Task("It fails.", {"first": good, "second": bad}),
-    "dataless": Task("Nothing is there.", {"rows": dataless}),
-    "unasked": Task("It runs when it is asked.", {"rows": good}, asked_only=True),
-}
-"""
+class good(Task):
+    """It works."""
+    half, parts = "neutral", {"rows": works, "more": works}
+
+    def targets(self, content):
+        return [Limit("a", 1.0, 2.0)]
+
+class bad(Task):
+    """It fails."""
+    parts = {"first": works, "second": breaks}
+
+class dataless(Task):
+    """Nothing is there."""
+    parts = {"rows": lacks}
+
+class unasked(Task):
+    """It runs when it is asked."""
+    asked_only, parts = True, {"rows": works}
+'''
 
 
 @pytest.fixture
@@ -108,14 +119,21 @@ def test_what_is_recorded_beside_peers_is_not_replaced_by_a_run_without(monkeypa
     monkeypatch.setattr(runner, "WITHOUT_PEERS", tmp_path / "out" / "without-peers")
     monkeypatch.setattr(runner.recorded, "machines", lambda name, folder=runner.RESULTS: recorded_before)
     recorded_before = {"p": {"machine": {"processor": "P", "cores": 1, "threads": 1, "load_average_at_start": 0}}}
-    some = Task("Some.", {"rows": lambda ctx: [{"a": 1}]}, peers=("no-such-peer",), half="neutral")
-    assert runner.measure("some", some, Context(some), tmp_path / "results", ["rows"]) == 0
+
+    class some(Task):  # noqa: N801
+        """Some."""
+
+        half, parts, peers = "neutral", {"rows": lambda ctx: [{"a": 1}]}, ("no-such-peer",)
+
+    class with_it(some):  # noqa: N801
+        peers = ("numpy",)
+
+    assert runner.measure(Context(some()), tmp_path / "results", ["rows"]) == 0
     assert not (tmp_path / "results").exists()
     assert "what benchmarks/results has of it stays" in capsys.readouterr().err
     assert list((tmp_path / "out" / "without-peers").glob("*/some.json"))
-    with_it = replace(some, peers=("numpy",))
-    assert runner.measure("some", with_it, Context(with_it), tmp_path / "results", ["rows"]) == 0
-    assert list((tmp_path / "results").glob("*/some.json"))
+    assert runner.measure(Context(with_it()), tmp_path / "results", ["rows"]) == 0
+    assert list((tmp_path / "results").glob("*/with_it.json"))
 
 
 def test_code_version_is_the_last_commit_of_the_code(tmp_path):

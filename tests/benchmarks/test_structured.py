@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from benchmarks.data.structures import hold_outs, ocr, paths, shuffled, standardised, topics, words
-from benchmarks.tasks import words as handwriting
-from benchmarks.tasks._structured_methods import (
+from benchmarks.data.sources import hold_outs, ocr, paths, shuffled, standardised, words
+from benchmarks.tasks.structured import (
     HiClass,
     Method,
     OneVsRest,
     compare_methods,
+    letter_errors,
     mean_jaccard,
     one_path,
     paired,
@@ -16,7 +16,7 @@ from benchmarks.tasks._structured_methods import (
 )
 
 from widemargin.exceptions import MissingDataError
-from widemargin_papers.data import LabelSets
+from widemargin_papers.data import LabelSets, synthetic_label_sets
 
 
 def test_missing_words_are_named(tmp_path):
@@ -72,7 +72,7 @@ def test_hiclass_predicts_paths():
 
 
 def test_every_variant_is_chosen_by_the_rows_held_out():
-    task = topics()
+    task = synthetic_label_sets(80, 20)
     asked = []
 
     class Told:
@@ -117,12 +117,12 @@ def test_differences_are_paired_by_split():
 def test_errors_of_letters_and_words():
     Y = [np.array([0, 1]), np.array([2, 2, 2])]
     found = [np.array([0, 1]), np.array([2, 0, 0])]
-    assert handwriting.letter_errors(Y, found) == {"character": 0.4, "word": 0.5}
+    assert letter_errors(Y, found) == {"character": 0.4, "word": 0.5}
 
 
 def test_a_fold_is_trained_on_and_the_others_are_tested():
     all_words = words()
-    task = handwriting.parts(all_words, 0)
+    task = all_words.trained_on(0)
     trained = np.flatnonzero(all_words.fold == 0)
     assert [len(task.X), len(task.X_test)] == [len(trained), len(all_words.X) - len(trained)]
     assert all(task.Y[i] is all_words.Y[row] for i, row in enumerate(trained))

@@ -31,7 +31,7 @@ SHORT = {
 def test_a_quick_run_writes_its_results(name, tmp_path, capsys):
     task = TASKS[name]
     context = Context(task, quick=True)
-    assert runner.measure(name, task, context, tmp_path, list(task.parts)) == 0
+    assert runner.measure(context, tmp_path, list(task.parts)) == 0
     (path,) = tmp_path.glob(f"*/{name}.json")
     results = json.loads(path.read_text())
     assert results.keys() >= task.parts.keys()
@@ -44,7 +44,7 @@ def test_a_quick_run_writes_its_results(name, tmp_path, capsys):
 
 def test_missing_data_skip_with_a_message(tmp_path, capsys):
     task = TASKS["margin_robustness"]
-    assert runner.measure("margin_robustness", task, Context(task, data=tmp_path), tmp_path, ["test_error"]) == 0
+    assert runner.measure(Context(task, data=tmp_path), tmp_path, ["test_error"]) == 0
     message = capsys.readouterr().err
     assert "skipped" in message and str(tmp_path) in message
     assert not list(tmp_path.glob("*/*.json"))
@@ -61,8 +61,10 @@ def test_halves_share_nothing_and_every_member_can_be_read():
 
 
 def test_a_task_cannot_read_the_other_half():
-    tuned = Context(Task("", {}, subject="kernels", half="tuning"), quick=True)
-    blind = Context(Task("", {}, subject="kernels"), quick=True)
+    tuned, blind = (
+        Context(type("some", (Task,), {"subject": "kernels", "half": half})(), quick=True)
+        for half in ("tuning", "reporting")
+    )
     tuned.load("a9a")
     blind.load("letter")
     with pytest.raises(BlindDataError, match="'letter' is of the reporting half of 'kernels', and this"):
@@ -79,13 +81,28 @@ def test_tasks_say_which_half_they_read():
         assert TASKS[name].half == "reporting"
 
 
+def test_a_task_has_the_settings_of_the_one_it_inherits_from_and_no_others():
+    class some(Task, repeats=2, half="tuning"):  # noqa: N801
+        shown = Table("Shown", "rows")
+
+    class other(some, half="neutral"):  # noqa: N801
+        """On other
+        data.
+        """
+
+    assert (other.name, other.repeats, other.half, some.half) == ("other", 2, "neutral", "tuning")
+    assert list(other().tables()) == ["shown", "targets"] and other().question == "On other data."
+    with pytest.raises(TypeError, match="a task has no setting 'repeat'"):
+        type("wrong", (Task,), {}, repeat=2)
+
+
 # --- what tasks are handed --------------------------------------------------------------------------------------------
 
 
 def test_clock_runs_the_cases_in_turn():
     order = []
     cases = {name: lambda name=name: order.append(name) or name for name in "ab"}
-    timings = Context(Task("", {}), given_repeats=2).clock(cases)
+    timings = Context(Task(), given_repeats=2).clock(cases)
     assert order == ["a", "b"] * 3  # a warm-up and two repeats
     assert len(timings["a"].wall) == 2
     assert timings["b"].result == "b"
@@ -93,11 +110,11 @@ def test_clock_runs_the_cases_in_turn():
 
 
 def test_a_fit_tells_its_size_and_memory():
-    row = scaling.whole_fit(Context(scaling.TASKS["scaling_blind"], given_repeats=1), *scaling.FEW[1])
+    row = scaling.whole_fit(Context(scaling.scaling_blind(), given_repeats=1), *scaling.FEW[1])
     assert row["n"] == 500 and row["peak_gb"] > 0
 
 
-TOY = """
+TOY = '''
 import os
 from benchmarks.task import Task
 
@@ -107,8 +124,10 @@ def answers(ctx, word):
 def fails(ctx, word):
     raise ValueError(f"it broke at {word}")
 
-TASKS = {"toy": Task("It answers or fails.", {"rows": answers, "more": fails})}
-"""
+class toy(Task):
+    """It answers or fails."""
+    parts = {"rows": answers, "more": fails}
+'''
 
 
 def test_a_function_answers_from_a_process_of_its_own_or_says_why_it_fails(tmp_path, monkeypatch):
@@ -117,7 +136,7 @@ def test_a_function_answers_from_a_process_of_its_own_or_says_why_it_fails(tmp_p
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     toy = importlib.import_module("toy_task")
-    ctx = Context(toy.TASKS["toy"], given_repeats=3)
+    ctx = Context(toy.toy(), given_repeats=3)
     process, *told = ctx.fresh(toy.answers, "sense")
     assert process != os.getpid() and told == ["sense", 3]
     with pytest.raises(ValueError, match="it broke at nonsense"):
@@ -126,12 +145,13 @@ def test_a_function_answers_from_a_process_of_its_own_or_says_why_it_fails(tmp_p
 
 
 def test_cells_of_tables():
-    rows = [{"a": 1.234, "b": {"c": True}, "d": (0.5, 0.01), "e": [1, 2], "0.1": None}]
+    rows = [{"a": 1.234, "b": {"c": True}, "d": (0.5, 0.01), "e": [1, 2], "0.1": None, "wall_s": 2.0}]
     columns = "a: {a:.1f} | truth: {b[c]} | mean: {d:±.2f} | two: {e} | second: {e[1]} | none: {0.1} | e"
-    columns += " | gone: {x[y]:.2f}"
+    columns += " | gone: {x[y]:.2f} | wall_s:.1f"
     text = Table("", lambda _: rows, columns).markdown({})
     cells = [cell.strip() for cell in text.splitlines()[2].strip("|").split("|")]
-    assert cells == ["1.2", "yes", "0.50 ± 0.01", "1, 2", "2", "-", "1, 2", "-"]
+    assert cells == ["1.2", "yes", "0.50 ± 0.01", "1, 2", "2", "-", "1, 2", "-", "2.0"]
+    assert "| wall s |" in text.splitlines()[0]
     assert Table("", "part").markdown({"part": [{"x": 0.12345, "y": "z"}]}).splitlines()[2] == "| 0.1235 | z |"
     assert Table("", "part").markdown({}) == ""
     assert mean_and_error([1.0, 3.0]) == (2.0, 1.0)
@@ -193,7 +213,7 @@ def test_differences_of_errors_are_paired_by_split():
 
 
 def test_splits_keep_every_row_once():
-    ctx = Context(kernel_speed.TASKS["kernel_svc_accuracy"], quick=True)
+    ctx = Context(kernel_speed.kernel_svc_accuracy(), quick=True)
     first, second = (kernel_speed.split(ctx, "a9a", seed) for seed in (0, 1))
     rows = [np.unique(np.concatenate((task.X, task.X_test)), axis=0) for task in (first, second)]
     np.testing.assert_array_equal(*rows)
