@@ -218,7 +218,7 @@ def _late(kind: Any, delay: float, calls: list[str]) -> Any:
 def late(ctx: Context, workers: int, delay: float) -> Row:
     """A fit over blocks on so many workers of this machine (0: in this process) that answer late; its second run."""
     task, calls = drawn(ctx.pick(400_000, 400), 20), list[str]()
-    model, rows = RateConstrainedClassifier(ctx.pick(GOAL, "minimize error_rate()")), task.blocks(ctx.pick(50_000, 200))
+    model, rows = RateConstrainedClassifier(ctx.pick(GOAL, "minimize error_rate()")), task.blocks(ctx.pick(25_000, 200))
     with cluster(workers) if workers else nullcontext() as client:
         for _ in range(ctx.pick(2, 1)):
             calls.clear()
@@ -227,6 +227,7 @@ def late(ctx: Context, workers: int, delay: float) -> Row:
     return {
         "workers": workers, "delay_ms": 1000 * delay, "seconds": timing.median, "processor_s": timing.processor_median,
         "calls": len(calls), "looks": model.n_passes_, "n": len(task.y), "d": task.X.shape[1], "cores": cpu_count(),
+        "blocks": blocks.n_blocks,
     }  # fmt: skip
 
 
@@ -248,9 +249,19 @@ def _delayed(content: Content) -> Iterable[Row]:
     for row in content["cluster"]:
         compute = alone["processor_s"] / max(1, min(row["workers"], row["cores"]))
         a_call = (calling(row["workers"]) if row["workers"] else 0.0) + row["delay_ms"] / 1000
-        yield row | {
+        yield {"blocks": 8} | row | {  # runs before 30 November 2026 had 8
             "call_ms": 1000 * (row["seconds"] - compute) / row["calls"], "foretold": compute + row["calls"] * a_call,
         }  # fmt: skip
+
+
+def _by_workers(content: Content) -> Iterable[Row]:
+    """Slopes of log time on the logarithm of the number of workers, all on this machine, that answer at once."""
+    rows = [row for row in _delayed(content) if row["workers"] and not row["delay_ms"]]
+    for what, cost in (("a call, beside its arithmetic, ms", "call_ms"), ("a fit, s", "seconds")):
+        if len(rows) >= 5:
+            last = rows[-1]
+            slope = _slope(rows, "workers", cost)
+            yield {"what": what, "to": last["workers"], "least": rows[0][cost], "last": last[cost], "time": slope}
 
 
 NETWORK = 1e9
@@ -281,7 +292,9 @@ class growth(Task, half="neutral", repeats=2):
             measured, [(name, times * axis.first) for name, axis in AXES.items() for times in DOUBLINGS],
             [(name, axis.small) for name, axis in AXES.items()],
         ),
-        "cluster": each_fresh(late, [(0, 0.0), *product((2, 4, 8), (0.0, 0.05))], [(0, 0.0), (1, 0.0), (2, 0.0)]),
+        "cluster": each_fresh(
+            late, [(0, 0.0), (1, 0.0), *product((2, 4, 8), (0.0, 0.05)), (16, 0.0)], [(0, 0.0), (1, 0.0), (2, 0.0)]
+        ),
         "many labels": each_fresh(many_labels_of, [(25_000,), (100_000,)], [(300,)]),
     }  # fmt: skip
     exponents = Table(
@@ -301,9 +314,13 @@ class growth(Task, half="neutral", repeats=2):
         "| Jaccard on other rows: {jaccard:.3f}",
     )  # fmt: skip
     delays = Table(
-        "A fit over 8 blocks, in one process and on workers of this machine that answer late", _delayed,
-        "workers | delay, ms: {delay_ms:.0f} | rows: {n:,} | calls | ms a call: {call_ms:.0f} | seconds:.1f "
+        "A fit over blocks, in one process and on workers of this machine that answer late", _delayed,
+        "workers | blocks | delay, ms: {delay_ms:.0f} | rows: {n:,} | calls | ms a call: {call_ms:.0f} | seconds:.1f "
         "| foretold:.1f",
+    )  # fmt: skip
+    workers = Table(
+        "The same by the number of workers that answer at once: exponents over four doublings", _by_workers,
+        "what | workers, from 1 to: {to} | with one: {least:.1f} | with most: {last:.1f} | exponent: {time:.2f}",
     )  # fmt: skip
     billion = Table(
         "A billion rows of 20 columns on a Dask cluster, foretold", _billion,
