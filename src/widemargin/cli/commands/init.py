@@ -267,7 +267,7 @@ def _model_lines(plain: PlainModel | None, cautions: list[str], stem: str) -> li
     return [
         "[model]",
         *(f"# {printable(text)}." for text in cautions),
-        '# learner = "trees"  # boosted trees in place of an SVM; then without C',
+        '# learner = "trees"  # boosted trees in place of an SVM; then without C and numbers',
         *chosen,
         f'numbers = "{numbers}"{bins if numbers == "bins" else scale}',
         f"rare_words = {OPTIONS.rare_words}  # words of fewer rows share one feature",
