@@ -89,8 +89,8 @@ def to_onnx(model: Any, path: str | PathLike[str]) -> None:
 
     The outputs are `label`, shape (n,), and `scores`, the `decision_function`, shape (n,) or (n, n_scores). Sums are
     made in another order than here, so scores agree to about 1e-9 of their size (1e-6 where scikit-learn's trees,
-    ensembles or networks stand below a threshold, in single precision), and a label may differ where a score is as near
-    to 0.
+    ensembles or networks stand below a threshold, in single precision, and 0.04 where `GoalReduction` makes log odds of
+    their probabilities and these are within 1e-6 of 0 or 1), and a label may differ where a score is as near to 0.
 
     Raises
     ------
