@@ -119,9 +119,8 @@ class _Part:
         self.rows = problem.rows if self.whole else problem.rows.subset(index)
         self.index, self.coef = index, run.coef[index]
         self.gradient = problem.y[index] - run.scores[index]
-        self.lower, self.upper = (bound[index] for bound in problem.bounds())
-        diagonal = run.diagonal[index].astype(self.rows.dtype)
-        self._variables = pair_steps.Variables(diagonal, self.gradient, self.coef, self.lower, self.upper)
+        diagonal, bounds = run.diagonal[index].astype(self.rows.dtype), (bound[index] for bound in problem.bounds())
+        self._variables = pair_steps.Variables(diagonal, self.gradient, self.coef, *bounds)
         # Room for the compiled steps is made once a part, not once a step.
         self._room = np.empty((5, m), self.rows.dtype)
         self._gain = np.empty(0 if problem.fit_intercept else m)
@@ -190,11 +189,12 @@ class _Part:
     def alive(self) -> Bools:
         """All variables but those held at a bound beyond the others; the rows held out stay, for their scores."""
         highest, lowest = self.sides()
+        _, gradient, coef, lower, upper = self._variables
         # At the upper bound with a gradient above all that can go up, a variable has no partner: it will stay.
-        held = (self.coef >= self.upper) & (self.gradient > highest)
-        held |= (self.coef <= self.lower) & (self.gradient < lowest)
+        held = (coef >= upper) & (gradient > highest)
+        held |= (coef <= lower) & (gradient < lowest)
         # Rows held out have both bounds at 0: they never move, but their scores are wanted.
-        alive: Bools = ~held | (self.lower == self.upper)
+        alive: Bools = ~held | (lower == upper)
         return alive
 
 

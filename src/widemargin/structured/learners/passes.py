@@ -251,18 +251,9 @@ class CompiledPasses:
         self.queries += order.shape[0]
         purpose, sums = (STEPS, no_sums(blocks)) if average is None else (AVERAGED_STEPS, average)
         return visit(
-            order,
-            purpose,
-            self.training,
-            self.work,
-            weights,
-            blocks,
-            np.empty(0),
-            t,
-            self.problem.C,
-            sums,
+            order, purpose, self.training, self.work, weights, blocks, np.empty(0), t, self.problem.C, sums,
             self._buffers,
-        )
+        )  # fmt: skip
 
     def buffers(self) -> Buffers:
         """Scratch for one example; one set a thread."""
