@@ -136,12 +136,13 @@ def in_threads(n: int, least: int, part: Callable[[int, int], Answer], pieces: i
     threads = min(threads_in_force(), shares) if shares > 1 else 1
     if threads == 1:
         return [part(0, n)]
-    cuts = np.linspace(0, n, min(pieces * threads, shares) + 1).astype(int).tolist()
-    answers: list[Answer | None] = [None] * (len(cuts) - 1)
+    ranges = min(pieces * threads, shares)
+    cuts = [n * k // ranges for k in range(ranges + 1)]
+    answers: list[Answer | None] = [None] * ranges
     turn = itertools.count()
 
     def work() -> None:
-        while (k := next(turn)) < len(answers):
+        while (k := next(turn)) < ranges:
             answers[k] = part(cuts[k], cuts[k + 1])
 
     endings: list[BaseException | None] = []
@@ -205,7 +206,7 @@ def loop_over_rows(
 
 
 def sums_over_rows(
-    loop: Callable[..., None], by_row: Sequence[ByRow], *sums: Floats, given: Sequence[float] = (),
+    loop: Callable[..., None], by_row: Sequence[ByRow], *sums: Floats, given: Sequence[float | Floats] = (),
     least: int | None = None,
 ) -> None:  # fmt: skip
     """Call `loop(*by_row, *given, *sums)`, which adds to the sums, in the same way."""

@@ -519,27 +519,24 @@ def test_compiled_passes_equal_their_python_source(delta: float) -> None:
     up, um, A, B = rng.random(n), rng.random(n), rng.random(k), rng.random(k)
     common = (weight, cell, keep, up, um)
     found = []
-    compiled_passes = {
-        name: getattr(loops, name) for name in ("smooth_sums", "side_slopes", "add_by_cell", "move_dual")
-    }
+    compiled_passes = {name: getattr(loops, name) for name in ("smooth_sums", "slopes_of_rows", "move_dual")}
     assert set(loops.__all__) == {"NewtonRows", "SmoothedHinges", "Width"} | compiled_passes.keys()
     start = rng.random((2, n))
     for passes in (
         SimpleNamespace(**compiled_passes),
         SimpleNamespace(**{name: compiled_pass.py_func for name, compiled_pass in compiled_passes.items()}),
     ):
-        sums, masses, curvature = np.zeros((k, 4)), np.zeros((k, 4)), np.zeros(n)
-        change, sides = np.empty((2, n)), start.copy()
+        sums, ahead, curvature = np.zeros((k, 4)), np.full(n, np.nan), np.full(n, np.nan)
         passes.smooth_sums(z, dz, *common, 0.3, delta, sums)
-        ahead = np.zeros(n)
         for band, second in (((0.4, True), ahead), ((0.0, False), curvature)):
-            sides[:] = start
-            passes.side_slopes(z, weight, cell, keep, up, sides[0], change[0], second, 1.0, 0, delta, *band, A)
-            passes.side_slopes(z, weight, cell, keep, um, sides[1], change[1], second, -1.0, 1, delta, *band, B)
+            masses, sides, change, there = np.zeros((k, 4)), start.copy(), np.array([dz, dz]), z.copy()
+            step = (there, change[0], *common, *sides, change[1], second, 0.3, delta)
+            passes.slopes_of_rows(*step, *band, A, B, masses)
+        np.testing.assert_allclose(there, z + 0.3 * dz, rtol=1e-15)
         assert np.all(ahead >= curvature)
         assert np.any(ahead > curvature)
-        passes.add_by_cell(cell, sides[0], sides[1], masses)
-        np.testing.assert_allclose(masses[:, 1], np.bincount(cell, sides[1], k), rtol=1e-13)
+        for side in (0, 1):
+            np.testing.assert_allclose(masses[:, side], np.bincount(cell, sides[side], k), rtol=1e-13)
         point = np.array([up, um])
         passes.move_dual(z, keep, point[0], point[1], delta)
         np.testing.assert_allclose(sides, start + change[:2], rtol=0, atol=1e-15)
@@ -571,11 +568,9 @@ def test_smoothed_hinge_is_its_proximal_definition(seed: int, delta: float) -> N
         numeric = (sums(which, h)[:2] - sums(which, -h)[:2]) / (2 * h)
         np.testing.assert_allclose(found[2:4], numeric, rtol=0, atol=h / delta + 1e-6)
         A, B = np.array([0.7]), np.array([1.3])
-        rows = np.zeros((4, 1))
-        loops.side_slopes(z[which], one, cell, keep, u[which], rows[0], rows[3], rows[2], 1.0, 0, delta, 0.0, False, A)
-        loops.side_slopes(
-            z[which], one, cell, keep, other[which], rows[1], rows[3], rows[2], -1.0, 1, delta, 0.0, False, B
-        )
+        rows, masses = np.zeros((5, 1)), np.zeros((1, 4))
+        moved, shares = (z[which].copy(), rows[3], one, cell, keep), (u[which], other[which])
+        loops.slopes_of_rows(*moved, *shares, rows[0], rows[1], rows[4], rows[2], 0.0, delta, 0.0, False, A, B, masses)
         np.testing.assert_allclose(rows[:2, 0], best[which], rtol=0, atol=1e-3)
         inside = (rows[:2, 0] > 0.0) & (rows[:2, 0] < 1.0)
         assert rows[2, 0] == pytest.approx((0.7 * inside[0] + 1.3 * inside[1]) / delta)

@@ -20,14 +20,13 @@ coefficient 0, exactly.
 
 import numpy as np
 
-from widemargin._threads import loop_over_rows
 from widemargin._typing import Floats
 from widemargin.exceptions import CapabilityError, KernelError
 from widemargin.linalg import cholesky
 from widemargin.linalg.cells import fill_columns
 from widemargin.solvers.base import CertifiedRecorder, ConstrainedHinge, ConvexState
 from widemargin.solvers.convex.proximal import Line, NewtonOptions, ProximalRun, balance
-from widemargin.solvers.convex.smoothed_hinges import SmoothedHinges, side_slopes
+from widemargin.solvers.convex.smoothed_hinges import SmoothedHinges, Width
 
 __all__ = ["KernelRun"]
 
@@ -71,7 +70,6 @@ class KernelRun(ProximalRun):
             )
         up, um = np.zeros((2, n)) if start is None else np.array([start.up, start.um], dtype=np.float64)
         self.hinges = SmoothedHinges(sub, self.rows.dot(self.w) - self.b, up, um)
-        self.curvature = np.zeros(n)
         self._decrement = np.inf
 
     @property
@@ -82,19 +80,14 @@ class KernelRun(ProximalRun):
     def begin(self, gap: float) -> None:
         """See `ProximalRun`."""
         self._decrement = np.inf
-        self._differentiate()
+        self._differentiate(0.0)
 
-    def _differentiate(self) -> None:
-        """First derivatives at z with their products, and in `curvature` the second ones by row."""
+    def _differentiate(self, step: float) -> None:
+        """Go a step along the direction; first derivatives there with their products, and the second ones by row."""
         sub, vh, cell = self.sub, self.here.vh, self.sub.cell
         active = np.flatnonzero((vh > 0.0) & (vh < self.rho))
-        A, B = sub.coef.per_cell(vh)
-        plus, minus, change = np.zeros((3, cell.shape[0]))
-        self.curvature[:] = 0.0
-        sides = ((1.0, 0, self.hinges.up, A, plus), (-1.0, 1, self.hinges.um, B, minus))
-        for sign, bit, u, coefficient, slope in sides:
-            by_row = (self.z, sub.weight, cell, sub.keep, u, slope, change, self.curvature)
-            loop_over_rows(side_slopes, by_row, sign, bit, self.delta, 0.0, False, coefficient)
+        A, B = self.hinges.differentiate(step, vh, Width(self.delta, 0.0, first=False, afresh=False))
+        plus, minus = self.hinges.plus, self.hinges.minus
         # One column a constraint inside its range: the rows' slopes times its coefficients.
         self.G = np.empty((cell.shape[0], active.shape[0]))
         fill_columns(*sub.coef.entries, sub.coef.places(active, sub.n_constraints), cell, plus, minus, self.G)
@@ -117,7 +110,7 @@ class KernelRun(ProximalRun):
         """See `ProximalRun`."""
         lam, (gradient, products) = self.sub.lam, self._gradient()
         # The system of the module's head for the unknowns (q, zeta).
-        band, G, KG = np.flatnonzero(self.curvature), self.G, self.KG
+        band, G, KG = np.flatnonzero(self.hinges.curvature), self.G, self.KG
         inner, size = band.shape[0], band.shape[0] + G.shape[1]
         matrix = np.empty((size, size), order="F")
         matrix[:inner, :inner] = self.K[np.ix_(band, band)].T  # K is symmetric: the transpose is in Fortran order.
@@ -125,7 +118,7 @@ class KernelRun(ProximalRun):
         matrix[inner:, inner:] = G.T @ KG
         diagonal = np.arange(size)
         # lam / D on the band, lam / tau on the constraints.
-        matrix[diagonal[:inner], diagonal[:inner]] += lam / self.curvature[band]
+        matrix[diagonal[:inner], diagonal[:inner]] += lam / self.hinges.curvature[band]
         matrix[diagonal[inner:], diagonal[inner:]] += lam / self.tau
         # Two right-hand sides: the step for a fixed bias, and what a unit of bias adds to it.
         right = np.empty((size, 2), order="F")
@@ -161,8 +154,7 @@ class KernelRun(ProximalRun):
         dc, db = self._direction
         self.w = self.w + step * dc
         self.b += step * db
-        self.hinges.z = self.z + step * self.hinges.dz
-        self._differentiate()
+        self._differentiate(step)
 
     def certify(self, recorder: CertifiedRecorder) -> None:
         """See `ProximalRun`; the primal point is the one that the dual point stands for."""

@@ -22,50 +22,7 @@ from widemargin.losses.ramp import clipped
 from widemargin.solvers.base import ConstrainedHinge, Shares
 from widemargin.solvers.convex.linear_system import BandGram, BandRows, Moments, SystemOptions
 
-__all__ = ["NewtonRows", "SmoothedHinges", "Width", "add_by_cell", "move_dual", "side_slopes", "smooth_sums"]
-
-
-class SmoothedHinges:
-    """Rows with their scores z, the change dz of a step, and their shares: the dual variables of their hinges.
-
-    Parameters
-    ----------
-    z : ndarray of shape (n,)
-        Scores of the point to start from; changed in place.
-    up, um : ndarrays of shape (n,)
-        Shares of the positive and of the negative hinges; changed in place by `adopt` alone.
-    """
-
-    def __init__(self, sub: ConstrainedHinge, z: Floats, up: Floats | Shares, um: Floats | Shares) -> None:
-        self.sub, self.z, self.up, self.um = sub, z, up, um
-        self.dz, self._plus, self._minus = np.zeros((3, z.shape[0]))
-        # One array for all calls: where every row is a cell of its own it is a large one.
-        self._sums = np.empty((sub.coef.n_cells, 4))
-
-    def smooth(self, step: float, delta: float) -> Floats:
-        """Smoothed hinges at `z + step dz`: loss and constraints, shape (2, 1 + m); below, their slopes along `dz`."""
-        sub, sums, m = self.sub, self._sums, self.sub.n_constraints
-        sums[:] = 0.0
-        by_row = (self.z, self.dz, sub.weight, sub.cell, sub.keep, self.up, self.um)
-        sums_over_rows(smooth_sums, by_row, sums, given=(step, delta))
-        out = np.empty((2, 1 + m))
-        for row, k in ((out[0], 0), (out[1], 2)):
-            row[0], row[1:] = sub.coef.totals(sums[:, k], sums[:, k + 1], m)
-        return out
-
-    def extent(self) -> tuple[float, float]:
-        """Largest `|dz|` and largest `|z|`."""
-        reach = max(float(self.dz.max(initial=0.0)), -float(self.dz.min(initial=0.0)))
-        return reach, max(float(self.z.max(initial=0.0)), -float(self.z.min(initial=0.0)))
-
-    def adopt(self, delta: float) -> None:
-        """Make the slopes U the shares."""
-        loop_over_rows(move_dual, (self.z, self.sub.keep, self.up, self.um), delta)
-
-    def shares(self, delta: float) -> tuple[Shares, Shares]:
-        """The slopes U as shares of the two sides, in single precision."""
-        self.adopt(delta)
-        return self.up.astype(np.float32), self.um.astype(np.float32)
+__all__ = ["NewtonRows", "SmoothedHinges", "Width", "move_dual", "slopes_of_rows", "smooth_sums"]
 
 
 class Width(NamedTuple):
@@ -89,6 +46,76 @@ class Width(NamedTuple):
     afresh: bool
 
 
+class SmoothedHinges:
+    """Rows with their scores z, the change dz of a step, and their shares: the dual variables of their hinges.
+
+    Parameters
+    ----------
+    z : ndarray of shape (n,)
+        Scores of the point to start from; changed in place.
+    up, um : ndarrays of shape (n,)
+        Shares of the positive and of the negative hinges; changed in place by `adopt` alone.
+
+    Attributes
+    ----------
+    plus, minus : ndarrays of shape (n,)
+        Slopes of the two sides times the weights, as `differentiate` left them.
+    curvature : ndarray of shape (n,)
+        Second derivatives by row, of which Newton systems are made, and no certificate: float32 will do.
+    """
+
+    def __init__(self, sub: ConstrainedHinge, z: Floats, up: Floats | Shares, um: Floats | Shares) -> None:
+        self.sub, self.z, self.up, self.um = sub, z, up, um
+        self.dz, self.plus, self.minus, self._fall = np.zeros((4, z.shape[0]))
+        self.curvature = np.zeros(z.shape[0], dtype=np.float32)
+        # One array for all calls: where every row is a cell of its own it is a large one.
+        self._sums = np.empty((sub.coef.n_cells, 4))
+
+    def smooth(self, step: float, delta: float) -> Floats:
+        """Smoothed hinges at `z + step dz`: loss and constraints, shape (2, 1 + m); below, their slopes along `dz`."""
+        sub, sums, m = self.sub, self._sums, self.sub.n_constraints
+        sums[:] = 0.0
+        by_row = (self.z, self.dz, sub.weight, sub.cell, sub.keep, self.up, self.um)
+        sums_over_rows(smooth_sums, by_row, sums, given=(step, delta))
+        out = np.empty((2, 1 + m))
+        for row, k in ((out[0], 0), (out[1], 2)):
+            row[0], row[1:] = sub.coef.totals(sums[:, k], sums[:, k + 1], m)
+        return out
+
+    def differentiate(self, step: float, multipliers: Floats, width: Width) -> tuple[Floats, Floats]:
+        """Go the step; then set slopes and curvatures there.
+
+        Returns
+        -------
+        A, B : ndarrays of shape (k,)
+            Coefficients of the two sides by cell.
+        """
+        sub, (A, B) = self.sub, self.sub.coef.per_cell(multipliers)
+        # The scores are moved, not computed anew, because a product with the rows is what a step costs. Afterwards the
+        # memory of the step is free: it takes the changes of the slopes.
+        by_row = (
+            self.z, self.dz, sub.weight, sub.cell, sub.keep, self.up, self.um, self.plus, self.minus, self._fall,
+            self.curvature,
+        )  # fmt: skip
+        self._sums[:] = 0.0
+        sums_over_rows(slopes_of_rows, by_row, self._sums, given=(step, *width[:3], A, B))
+        return A, B
+
+    def extent(self) -> tuple[float, float]:
+        """Largest `|dz|` and largest `|z|`."""
+        reach = max(float(self.dz.max(initial=0.0)), -float(self.dz.min(initial=0.0)))
+        return reach, max(float(self.z.max(initial=0.0)), -float(self.z.min(initial=0.0)))
+
+    def adopt(self, delta: float) -> None:
+        """Make the slopes U the shares."""
+        loop_over_rows(move_dual, (self.z, self.sub.keep, self.up, self.um), delta)
+
+    def shares(self, delta: float) -> tuple[Shares, Shares]:
+        """The slopes U as shares of the two sides, in single precision."""
+        self.adopt(delta)
+        return self.up.astype(np.float32), self.um.astype(np.float32)
+
+
 class NewtonRows(SmoothedHinges):
     """Rows of features, with the sums over them that Newton steps over (w, b) need.
 
@@ -110,7 +137,6 @@ class NewtonRows(SmoothedHinges):
         # Sums by cell make the gradients of all constraints at once, unless there are so many cells that these sums
         # would outgrow the rows.
         self.by_cells = 2 * k * d <= max(4 * n, options.cell_sums)
-        self.curvature = np.zeros(n, dtype=np.float32)  # Newton systems are made of it, and no certificate
         self._above, self._below = np.zeros((2, k if self.by_cells else 0, d))
         self._gram = None if iterative else BandGram(sub.rows, options, centred=sub.fit_intercept)
 
@@ -141,21 +167,12 @@ class NewtonRows(SmoothedHinges):
         """
         sub, rows, m = self.sub, self.sub.rows, self.sub.n_constraints
         d = rows.n_features
-        if step != 0.0:
-            # The scores are moved, not computed anew: a product with the rows is what a step costs.
-            loop_over_rows(go, (self.z, self.dz), step)
-        A, B = sub.coef.per_cell(multipliers)
-        self.curvature[:] = 0.0
         if width.afresh:
-            self._plus[:], self._minus[:], self._above[:], self._below[:] = 0.0, 0.0, 0.0, 0.0
-        band = (width.delta, width.near, width.first)
-        change = self.dz  # The step has been made, so its memory is free.
-        sides = ((1.0, 0, self.up, A, self._plus), (-1.0, 1, self.um, B, self._minus))
-        for (sign, bit, u, coefficient, slope), sums in zip(sides, (self._above, self._below), strict=True):
-            by_row = (self.z, sub.weight, sub.cell, sub.keep, u, slope, change, self.curvature)
-            loop_over_rows(side_slopes, by_row, sign, bit, *band, coefficient)
-            if self.by_cells:  # Most slopes are 0 or 1 and stay so: only what changed is added.
-                rows.add_cell_sums(sub.cell, change, sums)
+            self.plus[:], self.minus[:], self._above[:], self._below[:] = 0.0, 0.0, 0.0, 0.0
+        A, B = self.differentiate(step, multipliers, width)
+        if self.by_cells:  # Most slopes are 0 or 1 and stay so: only what changed is added.
+            rows.add_cell_sums(sub.cell, self.dz, self._above)
+            rows.add_cell_sums(sub.cell, self._fall, self._below)
         out = np.empty((2 + active.shape[0], d + 1))
         if self.by_cells:
             above, below = self._above, self._below
@@ -166,15 +183,13 @@ class NewtonRows(SmoothedHinges):
 
             def right_sides(place: slice, columns: Floats) -> None:
                 # What is multiplied with the rows, a chunk at a time, where sums by cell would take too much memory.
-                c, plus, minus = sub.cell[place], self._plus[place], self._minus[place]
+                c, plus, minus = sub.cell[place], self.plus[place], self.minus[place]
                 fill_columns(*sub.coef.entries, place_of, c, plus, minus, columns[:, 2:])
                 columns[:, 0], columns[:, 1] = A[c] * plus, B[c] * minus
 
             out[:, :d] = rows.border(right_sides, 2 + active.shape[0])
         # Masses by cell serve all constraints at once, as the sums of rows do.
         plus_mass, minus_mass = self._sums[:, 0:1], self._sums[:, 1:2]
-        self._sums[:] = 0.0
-        sums_over_rows(add_by_cell, (sub.cell, self._plus, self._minus), self._sums)
         # The same sums without x: what the bias sees of the gradients.
         out[0, d], out[1, d] = A @ plus_mass[:, 0], B @ minus_mass[:, 0]
         out[2:, d] = sub.coef.products(plus_mass, minus_mass, active, m)[:, 0]
@@ -199,15 +214,6 @@ class NewtonRows(SmoothedHinges):
     def settle(self, w: Floats, b: float) -> tuple[float, Floats]:
         """Values at (w, b), where the steps have led."""
         return self.sub.values(self.z)
-
-
-# Passes over the rows; NumPy's own are quicker than compiled ones, and take a range in each thread as well.
-
-
-def go(z: Floats, dz: Floats, step: float) -> None:
-    """Move z by `step dz`, and leave that in dz."""
-    dz *= step
-    z += dz
 
 
 def shift(dz: Floats, db: float, square: Floats) -> None:
@@ -242,39 +248,40 @@ def smooth_sums(
 
 
 @kernel
-def side_slopes(
-    z: Floats, weight: Floats, cell: Cells, keep: Flags, u: Reals, slope: Floats, change: Floats, curvature: Reals,
-    sign: float, bit: int, delta: float, near: float, old: bool, coefficient: Floats,
-) -> None:  # fmt: skip
-    """Set the slopes U of one side (`sign` 1 and `bit` 0, or -1 and 1) times the weight, and by how much they changed.
-
-    Add the second derivative of the smoothed Lagrangian to `curvature`: that of the rows in the band, of those within
-    `near` of it, and with `old` of those whose proximal point is.
-    """
-    inverse = 1.0 / delta
-    for i in range(z.shape[0]):
-        s = weight[i] * ((keep[i] >> bit) & 1)
-        # Before clipping, U says how far the hinge is from its kink in units of the width.
-        U = u[i] + (0.5 + sign * z[i]) * inverse
-        if -near < U < 1.0 + near or (old and 0.0 < u[i] < 1.0):
-            curvature[i] += coefficient[cell[i]] * s * inverse
-        # Most slopes stay 0 or 1 from step to step, so the change is what the sums over the rows need.
-        new = s * clipped(U)
-        change[i] = new - slope[i]
-        slope[i] = new
+def within(t: float, near: float) -> bool:
+    """Whether a number is that near to [0, 1]: a factor, as a processor would guess half of such branches wrong."""
+    return (t > -near) & (t < 1.0 + near)
 
 
 @kernel
-def add_by_cell(cell: Cells, plus: Floats, minus: Floats, sums: Floats) -> None:
-    """Add `plus` and `minus` to the first two sums of each row's cell; the other two begin at zero and are changed."""
-    # An addition has to wait for the last one to the same number, so odd rows go to sums of their own first.
-    for i in range(cell.shape[0]):
-        c, k = cell[i], 2 * (i & 1)
-        sums[c, k] += plus[i]
-        sums[c, k + 1] += minus[i]
-    for c in range(sums.shape[0]):
-        sums[c, 0] += sums[c, 2]
-        sums[c, 1] += sums[c, 3]
+def slopes_of_rows(
+    z: Floats, dz: Floats, weight: Floats, cell: Cells, keep: Flags, up: Reals, um: Reals, plus: Floats, minus: Floats,
+    fall: Floats, curvature: Reals, step: float, delta: float, near: float, old: bool, above: Floats, below: Floats,
+    sums: Floats,
+) -> None:  # fmt: skip
+    """Go the step; set the slopes U of both sides times the weight, and in `dz` and `fall` by how much they changed.
+
+    Set `curvature` to the second derivative of the smoothed Lagrangian: that of the rows in the band, of those within
+    `near` of it, and with `old` of those whose proximal point is. Add the slopes to the first two sums of each cell.
+    """
+    inverse = 1.0 / delta
+    for i in range(z.shape[0]):
+        c, zi = cell[i], z[i] + step * dz[i]
+        z[i] = zi
+        # Before clipping, U says how far the hinge is from its kink in units of the width.
+        s, U = weight[i] * (keep[i] & 1), up[i] + (0.5 + zi) * inverse
+        inside = within(U, near) | old & within(up[i], 0.0)
+        bend = above[c] * s * inside
+        # Most slopes stay 0 or 1 from step to step, so the change is what the sums over the rows need.
+        new = s * clipped(U)
+        dz[i], plus[i] = new - plus[i], new
+        sums[c, 0] += new
+        s, U = weight[i] * ((keep[i] >> 1) & 1), um[i] + (0.5 - zi) * inverse
+        inside = within(U, near) | old & within(um[i], 0.0)
+        new = s * clipped(U)
+        fall[i], minus[i] = new - minus[i], new
+        sums[c, 1] += new
+        curvature[i] = (bend + below[c] * s * inside) * inverse
 
 
 @kernel
