@@ -38,8 +38,8 @@ def ramp_sums(z: Floats, weight: Floats, cell: Cells, positive: Floats) -> None:
 def positive_sums(z: Floats, weight: Floats, cell: Cells, positive: Floats) -> None:
     """Add `weight_i [z_i > 0]` to `positive[cell_i]`."""
     for i in range(z.shape[0]):
-        if z[i] > 0.0:
-            positive[cell[i]] += weight[i]
+        # Comparisons are factors here and below: scores come in no order, so branches would be guessed wrong.
+        positive[cell[i]] += weight[i] * (z[i] > 0.0)
 
 
 @kernel
@@ -47,10 +47,8 @@ def hinge_sums(z: Floats, weight: Floats, cell: Cells, keep: Flags, plus: Floats
     """Add the kept hinges: `weight_i max(0, 1/2 + z_i)` to `plus[cell_i]`, those of -z_i to `minus`."""
     for i in range(z.shape[0]):
         # A side whose bit is not set is constant; `majoriser` has counted it already.
-        if keep[i] & KEEP_PLUS:
-            plus[cell[i]] += weight[i] * (0.5 + z[i]) if z[i] > -0.5 else 0.0
-        if keep[i] & KEEP_MINUS:
-            minus[cell[i]] += weight[i] * (0.5 - z[i]) if z[i] < 0.5 else 0.0
+        plus[cell[i]] += weight[i] * larger(0.5 + z[i], 0.0) * ((keep[i] & KEEP_PLUS) != 0)
+        minus[cell[i]] += weight[i] * larger(0.5 - z[i], 0.0) * ((keep[i] & KEEP_MINUS) != 0)
 
 
 @kernel
@@ -60,16 +58,9 @@ def majoriser(z: Floats, weight: Floats, cell: Cells, keep: Flags, plus: Floats,
     A side is bounded by its hinge where that is at most 1 at z, and by the constant 1 elsewhere.
     """
     for i in range(z.shape[0]):
-        bits = 0
         # Where the hinge is at most 1 it equals the ramp, so the bound by it is tight at z, as the descent requires;
-        # beyond, the ramp is 1 and the constant is tight.
-        if z[i] <= 0.5:
-            bits += KEEP_PLUS
-        else:
-            plus[cell[i]] += weight[i]
-        # The same from the other side; in between both hinges are kept.
-        if z[i] >= -0.5:
-            bits += KEEP_MINUS
-        else:
-            minus[cell[i]] += weight[i]
-        keep[i] = bits
+        # beyond, the ramp is 1 and the constant is tight. In between both hinges are kept.
+        rise, fall = z[i] <= 0.5, z[i] >= -0.5
+        keep[i] = KEEP_PLUS * rise + KEEP_MINUS * fall
+        plus[cell[i]] += weight[i] * (not rise)
+        minus[cell[i]] += weight[i] * (not fall)
