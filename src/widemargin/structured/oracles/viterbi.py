@@ -99,24 +99,22 @@ def label_of_loss(c: int, truth: Ints, structure: Structure, work: Work, label: 
 def free(u: Floats, theta: Floats, truth: Ints, lam: float, structure: Structure, work: Work, label: Ints) -> None:
     """The label with the largest score plus `lam` times its loss: Viterbi."""
     T, n_states = u.shape
-    now, then, before = work.rows[0], work.rows[1], work.split
+    now, then, before, came = work.rows[0], work.rows[1], work.split, work.scratch[0]
     for t in range(T):
+        for s in range(n_states):
+            now[s], came[s] = 0.0 if t == 0 else -np.inf, 0
+        for r in range(n_states if t > 0 else 0):
+            base, row = then[r], r * n_states
+            for s in range(n_states):  # without jumps
+                x = base + theta[row + s]
+                better = x > now[s]
+                now[s] = x if better else now[s]
+                came[s] = r if better else came[s]
         # The loss is a sum over steps, so it goes into the potentials of the wrong states.
         extra = lam * structure.weight[0, truth[t]]
         for s in range(n_states):
-            own = u[t, s] + (extra if s != truth[t] else 0.0)
-            if t == 0:
-                now[s] = own
-                continue
-            best, came = -np.inf, 0
-            for r in range(n_states):
-                x = then[r] + theta[r * n_states + s]
-                if x > best:
-                    best, came = x, r
-            now[s] = best + own
-            before[t, 0, s] = came
-        for s in range(n_states):
-            then[s] = now[s]
+            then[s] = now[s] + (u[t, s] + (extra if s != truth[t] else 0.0))
+            before[t, 0, s] = came[s]
     # The best last state, and from it back along the ways that led there.
     last = np.int64(0)
     for s in range(n_states):
