@@ -17,6 +17,7 @@ import itertools
 import math
 import operator
 import zlib
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -270,7 +271,7 @@ class StructuredProblem:
         self.gram_start = np.concatenate([[0], np.cumsum(lengths * lengths)]).astype(np.int64)
         self.gram = grams(self.rows, self.start, self.d)
         self._sees_truth = len(inspect.signature(model.features).parameters) > 2
-        self._met = [_Met() for _ in range(self.n)]
+        self._met = defaultdict[int, _Met](_Met)
         self._met[0].truth = self._features(0, Y[0])  # before an oracle uses the same features
         # What the first oracle says of itself decides for all: capabilities, exactness and tolerance belong to a
         # model.

@@ -109,7 +109,8 @@ class StructureModel(ABC):
     def stack(self, X: Examples) -> tuple[Any, Ints]:
         """Rows of all examples, and where each begins: here one row each."""
         # A list with a sparse row becomes one sparse matrix.
-        if not sparse.issparse(X) and any(sparse.issparse(x) for x in X):
+        apart = not sparse.issparse(X) and getattr(X, "ndim", 1) == 1
+        if apart and any(map(sparse.issparse, X)):
             X = sparse.vstack([self.rows(x) for x in X])
         rows = as_csr(X) if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
         if rows.ndim != 2:

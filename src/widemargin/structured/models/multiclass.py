@@ -71,14 +71,20 @@ class MulticlassModel(StructureModel):
 
     def encode(self, y: object) -> Ints:
         """Index of a class."""
+        return self.encode_all([y])[0]
+
+    def encode_all(self, Y: Examples) -> tuple[Ints, Ints]:
+        """Indices of classes, one an example."""
         # Classes are sorted, so that the number of one is found by bisection.
-        at = int(np.searchsorted(self.classes, np.asarray(y)))
-        if at >= self.classes.shape[0] or self.classes[at] != y:
+        labels = np.asarray(Y)
+        at = np.searchsorted(self.classes, labels)
+        unknown = np.flatnonzero(self.classes[np.minimum(at, self.classes.shape[0] - 1)] != labels)
+        if unknown.size:
             raise DataError(
-                f"label {np.asarray(y).tolist()!r} is not one of the {self.classes.shape[0]} classes of the training "
-                "examples."
+                f"label {labels[unknown[0]].tolist()!r} is not one of the {self.classes.shape[0]} classes of the "
+                "training examples."
             )
-        return np.array([at], dtype=np.int64)
+        return at.astype(np.int64), np.arange(at.shape[0] + 1)
 
     def restore(self, label: Ints) -> Any:
         """The class of an index."""
