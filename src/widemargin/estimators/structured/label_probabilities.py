@@ -281,15 +281,17 @@ def _of_all_rows(
         # Rows that are there twice make K singular: a hundred millionth more keeps its factor.
         values, more = rbf_kernel(X.astype(np.float64), gamma=gamma), strength / weight + 1e-8
         values[np.diag_indices_from(values)] += more
-        # Both in the place of the kernel values, in one triangle; there is no room for a second matrix.
+        # All in the place of the kernel values, as there is no room for a second matrix. Of the inverse only the
+        # diagonal is needed: the squares of the inverse factor, which is had in half the time.
         factor, _ = linalg.lapack.dpotrf(values.T, overwrite_a=True)
-        inverse, _ = linalg.lapack.dpotri(factor, overwrite_c=True)
-        solved = linalg.blas.dsymm(1.0, inverse, np.column_stack([np.ones(X.shape[0]), target]))
+        solved, _ = linalg.lapack.dpotrs(factor, np.column_stack([np.ones(X.shape[0]), target]))
+        inverse, _ = linalg.lapack.dtrtri(factor, overwrite_c=True)
+        diagonal = np.einsum("ij,ij->i", inverse, inverse)
         ones, total = solved[:, 0], solved[:, 0].sum()
         constant = solved[:, 1:].sum(axis=0) / total
         coef = solved[:, 1:] - ones[:, None] * constant
         # Of a row of some weight one less of its kind is left out, as if it were there so many times.
-        own = (1.0 - more * (inverse.diagonal() - ones**2 / total)) / weight
+        own = (1.0 - more * (diagonal - ones**2 / total)) / weight
         scores = target - coef * (more / (1.0 - np.minimum(own, 1.0 - 1e-9)))[:, None]
         error = float(weight @ ((target - scores) ** 2).sum(axis=1))
         if best is not None and error > best[0]:

@@ -11,7 +11,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin._threads import limit_threads
+from widemargin._threads import blas_threads, limit_threads
 from widemargin._typing import ArrayLike, Bools, Features, Floats, Ints
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import checked_rows
@@ -132,7 +132,8 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         wanted = self.calibration == "sigmoid" or self._options.decode == "expected"
         if wanted or (self.calibration == "auto" and not np.isnan(chosen.score)):
             weight, rng = example_weights(sample_weight, X.shape[0]), check_random_state(self.random_state)
-            with limit_threads(self.n_jobs):
+            # Products and factors of dense matrices, which BLAS shares out among all threads of a fit.
+            with limit_threads(self.n_jobs), blas_threads(float(X.shape[0]) ** 3):
                 self.probabilities_, seen = fit_probabilities(X, Y, given.missing, weight, rng)
             if self._options.decode == "auto" and self._options.scoring is None:
                 likely = likely_sets(seen, self._coherent(seen), self._allowed())
