@@ -108,8 +108,9 @@ class StructureModel(ABC):
 
     def stack(self, X: Examples) -> tuple[Any, Ints]:
         """Rows of all examples, and where each begins: here one row each."""
-        # A list with a sparse row becomes one sparse matrix.
-        if not sparse.issparse(X) and any(sparse.issparse(x) for x in X):
+        # A list with a sparse row becomes one sparse matrix; an array of numbers has none.
+        numbers = isinstance(X, np.ndarray) and X.dtype != object
+        if not numbers and not sparse.issparse(X) and any(sparse.issparse(x) for x in X):
             X = sparse.vstack([self.rows(x) for x in X])
         rows = as_csr(X) if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
         if rows.ndim != 2:
