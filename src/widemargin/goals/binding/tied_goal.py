@@ -1,6 +1,7 @@
 """What tying a goal to data gives: coefficients, bounds, scales, and measures of predictions."""
 
 import dataclasses
+import functools
 from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -228,7 +229,7 @@ class TiedGoal:
     defined: "DefinedRatios"
     classes: tuple[Label, ...] = ()
 
-    @property
+    @functools.cached_property
     def given(self) -> tuple[TiedSource, ...]:
         """The sources that were given, each by its only or its first view."""
         first = {source.given: source for source in reversed(self.sources)}

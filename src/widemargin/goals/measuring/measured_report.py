@@ -225,10 +225,12 @@ def _of_abstention(tied: TiedGoal, undecided: float) -> list[str]:
 
 def _of_dropped(tied: TiedGoal) -> list[str]:
     """The rules of which nothing is measured: that all others are met says nothing about them."""
+    if not tied.dropped:
+        return []
     dropped, measured = {item.label for item in tied.dropped}, {item.bundle for item in tied.constraints}
     names = [(entry.label or entry.text, isinstance(entry, Bundle)) for entry in tied.goal.constraints]
     gone = [name for name, is_bundle in names if (name not in measured if is_bundle else name in dropped)]
-    if not dropped or not gone:
+    if not gone:
         return []
     which = "1 rule is" if len(gone) == 1 else f"{len(gone)} rules are"
     fact = f"{which} not measured, as all constraints of it were dropped: {listing(gone, 3)}"
@@ -241,11 +243,13 @@ def _of_rows(constraints: Sequence[ConstraintReport]) -> list[str]:
     # A bound that training meets exactly is missed by a little on half of all new rows, however many they are, so only
     # misses that matter (`NewRows.far`) are counted, and only where a fourth of the draws or more have one.
     often = 0.25
-    ratios = [item.as_ratio() for item in constraints]
-    poor = [(item.new_rows.missed_far, item) for item in ratios if item.new_rows is not None and item.met]
-    poor = sorted((pair for pair in poor if pair[0] >= often), key=lambda pair: -pair[0])
+    poor = [
+        (item.new_rows.missed_far, item) for item in constraints
+        if item.new_rows is not None and item.met and item.new_rows.missed_far >= often
+    ]  # fmt: skip
     if poor:
-        share, worst = poor[0]
+        share, worst = max(poor, key=lambda pair: pair[0])
+        worst = worst.as_ratio()
         assert worst.new_rows is not None
         number = f"{len(poor)} of {len(constraints)} bounds" if len(poor) > 1 else "a bound"
         how = f"by more than {worst.new_rows.far:.2g} in about {100 * share:.0f}% of draws"
