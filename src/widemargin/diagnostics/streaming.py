@@ -295,8 +295,8 @@ def report_of(
     ramps = [part.ramp for part in parts if part.ramp is not None]
     report = make_report(
         tied, [part.positive for part in parts], positive_class=positive_class, data_name=data_name,
-        confidence=confidence, decide=decide, ramp=ramps if len(ramps) == len(parts) else None,
-        random_state=random_state, with_groups=True,
+        confidence=confidence, decide=decide, random_state=random_state, with_groups=True,
+        soft=tied.measure(tied.positive_mass(ramps)) if len(ramps) == len(parts) else None,
     )  # fmt: skip
     if not with_missing_groups:
         return report

@@ -316,20 +316,6 @@ class TiedGoal:
         objective = float(form_value(self.goal.objective, self.table, values)) if self.has_objective else float("nan")
         return Measured(positive_mass, objective, *columns)
 
-    def user_multipliers(self, linear: Floats, positive_mass: Floats) -> Floats:
-        """Multipliers in the user's units: objective per unit of each constraint's own bound.
-
-        Parameters
-        ----------
-        linear : ndarray of shape (m,)
-            Multipliers of the linear forms, objective per unit of `bound`.
-        positive_mass : ndarray of shape (k,)
-            Where the denominators of the ratios are taken: moving the bound of a ratio by d moves that of its cleared
-            form by d times the denominator.
-        """
-        denominator = self.measure(positive_mass).denominator
-        return linear * np.where(np.isnan(denominator), 1.0, denominator)
-
 
 def assemble(
     goal: Goal,
