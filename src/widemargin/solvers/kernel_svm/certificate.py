@@ -25,7 +25,7 @@ from widemargin.solvers.kernel_svm.problem import (
 )
 from widemargin.solvers.kernel_svm.stopping import HoldOut
 
-__all__ = ["KernelRecorder", "Schedule", "SpatialMatrix", "certified", "exact_scores", "near_scores"]
+__all__ = ["ExactMatrix", "KernelRecorder", "Schedule", "SpatialMatrix", "certified", "exact_scores", "near_scores"]
 
 
 @dataclass(frozen=True)

@@ -196,7 +196,7 @@ def test_any_small_problem_is_solved(seed, fit_intercept, size):
     y = np.where(rng.random(n) < 0.5, 1.0, -1.0)
     p = problem(X, y, rng.uniform(0.1, 10, n) ** 2, fit_intercept=fit_intercept)
     result = working_set.solve(p, tol=1e-6, options=WorkingSetOptions(size=size))
-    lower, upper = p.bounds()
+    lower, upper = p.bounds
     assert result.status is Status.CONVERGED
     assert ((result.coef >= lower) & (result.coef <= upper)).all()
     assert result.primal - result.dual <= 1e-6 * (p.upper.sum() + 1.0)
