@@ -25,7 +25,7 @@ from widemargin.solvers.kernel_svm.problem import (
 )
 from widemargin.solvers.kernel_svm.stopping import HoldOut
 
-__all__ = ["ExactMatrix", "KernelRecorder", "Schedule", "SpatialMatrix", "certified", "exact_scores", "near_scores"]
+__all__ = ["ExactMatrix", "KernelRecorder", "Schedule", "certified", "exact_scores", "near_scores"]
 
 
 @dataclass(frozen=True)
@@ -192,18 +192,14 @@ class KernelRecorder(Recorder[tuple[Floats, Floats]]):
         )  # fmt: skip
 
 
-class SpatialMatrix(KernelMatrix, Protocol):
-    """A kernel matrix whose rows can be put in spatial order (`kernels.rows.KernelRows`)."""
+class ExactMatrix(KernelMatrix, Protocol):
+    """A kernel matrix that can be had in double precision, and in spatial order (`kernels.rows.KernelRows`)."""
+
+    def in_double(self, rows: Ints, cache_size: float) -> "ExactMatrix":
+        """That of some of the rows; the megabytes of its cache are raised to two rows."""
 
     def tiles(self, rows: Ints, dtype: npt.DTypeLike, reach: float) -> TiledMatrix:
         """Some of the rows, without values below `2^-reach`."""
-
-
-class ExactMatrix(Protocol):
-    """A kernel matrix that can be had in double precision (`kernels.rows.KernelRows`)."""
-
-    def in_double(self, rows: Ints, cache_size: float) -> SpatialMatrix:
-        """That of some of the rows; the megabytes of its cache are raised to two rows."""
 
 
 def certified(
