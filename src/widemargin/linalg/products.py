@@ -27,7 +27,7 @@ def csr_parts(X: sp.csr_matrix) -> tuple[Reals, Integers, Integers]:
 
 
 @kernel
-def csr_dot(data: Reals, indices: Integers, indptr: Integers, row_of: Ints, w: Floats, out: Floats) -> None:
+def csr_dot(data: Reals, indices: Integers, indptr: Integers, w: Floats, row_of: Ints, out: Floats) -> None:
     """Set `out[i] = <x_i, w>`."""
     for i in range(row_of.shape[0]):
         r = row_of[i]
@@ -140,7 +140,7 @@ def add_folded(pairs: Floats, squares: Floats, out: Floats) -> None:
 
 
 @kernel
-def csr_norms2(data: Reals, indices: Integers, indptr: Integers, row_of: Ints, scale: Reals, out: Floats) -> None:
+def csr_norms2(data: Reals, indices: Integers, indptr: Integers, scale: Reals, row_of: Ints, out: Floats) -> None:
     """Set `out[i] = sum_k scale_k x_ik^2`."""
     for i in range(row_of.shape[0]):
         r = row_of[i]
@@ -168,7 +168,7 @@ def add_border_csr(
 
 
 @summing_kernel
-def dense_dot(X: Reals, row_of: Ints, w: Floats, out: Floats) -> None:
+def dense_dot(X: Reals, w: Floats, row_of: Ints, out: Floats) -> None:
     """Set `out[i] = <x_i, w>` in double precision, equal for equal rows to the last bit (a BLAS product is not)."""
     last = row_of.shape[0] - 1
     for i in range(0, row_of.shape[0], 4):
@@ -208,7 +208,7 @@ def dense_tdot(X: Reals, row_of: Ints, g: Floats, out: Floats) -> None:
 
 
 @kernel
-def dense_norms2(X: Reals, row_of: Ints, scale: Reals, out: Floats) -> None:
+def dense_norms2(X: Reals, scale: Reals, row_of: Ints, out: Floats) -> None:
     """Set `out[i] = sum_k scale_k x_ik^2`."""
     for i in range(row_of.shape[0]):
         r = row_of[i]
