@@ -425,7 +425,7 @@ class KernelRows:
             if not isinstance(columns, np.ndarray):
                 these.packed.tiles  # noqa: B018 - the same
 
-        def add_columns(first: int, last: int) -> None:
+        def add_strips(first: int, last: int) -> None:
             for low in range(first, last, 4 * self.sum_width):
                 strip = slice(low, min(low + 4 * self.sum_width, last))
                 # What is not a slice is copied, by the thread that needs it.
@@ -434,7 +434,7 @@ class KernelRows:
                     self._add_blocks(left, change, scores[strip], right)
 
         share = self._share(scores.shape[0], change.shape[0], self.sum_least)
-        in_threads(scores.shape[0], share, add_columns, pieces=2)
+        in_threads(scores.shape[0], share, add_strips, pieces=2)
         self._count.evaluations += rows.shape[0] * scores.shape[0]
 
     def _add_blocks(self, left: Placed, change: Floats, scores: Floats, right: Placed) -> None:
@@ -451,7 +451,7 @@ class KernelRows:
                 values = room[: len(placed) * len(mine)].reshape(len(placed), len(mine))
                 block = self._backend.block(self.kernel, placed, mine, values)
                 # A block is less than a thread is worth.
-                add_columns(block, np.arange(len(placed)), change[part], 0, scores[tile])
+                add_columns(block, np.arange(len(placed)), change[part], scores[tile], 0, len(mine))
 
     def diagonal(self) -> Floats:
         """K(x, x) of every row, shape (n,); costs n evaluations unless it is 1 by definition."""

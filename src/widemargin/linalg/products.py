@@ -1,5 +1,7 @@
 """Compiled products with the rows of one block, reached through `row_of` so that nothing of the data is copied."""
 
+from functools import partial
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -233,21 +235,18 @@ def dense_cell_sums(X: Reals, row_of: Ints, cell: Cells, g: Floats, out: Floats)
 
 def add_rows(buffer: Reals, slot: Integers, change: Reals, scores: Floats) -> None:
     """Add `sum_k change[k] buffer[slot[k]]` to `scores`, in double precision."""
-
-    def part(first: int, last: int) -> None:
-        add_columns(buffer, slot, change, first, scores[first:last])
-
-    in_threads(scores.shape[0], max(2048, (1 << 21) // max(1, slot.shape[0])), part)
+    least = max(2048, (1 << 21) // max(1, slot.shape[0]))
+    in_threads(scores.shape[0], least, partial(add_columns, buffer, slot, change, scores))
 
 
 @kernel
-def add_columns(buffer: Reals, slot: Integers, change: Reals, first: int, scores: Floats) -> None:
-    """`add_rows` of the columns from `first` on, four rows at a time."""
-    m, n = slot.shape[0], scores.shape[0]
+def add_columns(buffer: Reals, slot: Integers, change: Reals, scores: Floats, first: int, last: int) -> None:
+    """`add_rows` of the columns from `first` to `last`, four rows at a time."""
+    m = slot.shape[0]
     tile = 2048  # scores that stay in the first cache while all rows are added to them
-    for start in range(0, n, tile):
-        part = scores[start : min(start + tile, n)]
-        low, high = first + start, first + min(start + tile, n)
+    for low in range(first, last, tile):
+        high = min(low + tile, last)
+        part = scores[low:high]
         for k in range(0, m - 3, 4):
             one, two = buffer[slot[k], low:high], buffer[slot[k + 1], low:high]
             three, four = buffer[slot[k + 2], low:high], buffer[slot[k + 3], low:high]

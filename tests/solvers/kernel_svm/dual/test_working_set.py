@@ -223,8 +223,8 @@ def test_compiled_loops_are_their_python(kind):
     slot, change = np.array([3, 1, 7, 2, 9, 30]), rng.normal(size=6)
     sums, same = np.ones(40), np.ones(40)
     add_rows(K, slot, change, sums)
-    add_columns.py_func(K, slot, change, 0, same[:30])
-    add_columns.py_func(K, slot, change, 30, same[30:])
+    add_columns.py_func(K, slot, change, same, 0, 30)
+    add_columns.py_func(K, slot, change, same, 30, len(same))
     np.testing.assert_allclose(sums, 1.0 + change @ K[slot].astype(float), rtol=1e-12)
     np.testing.assert_allclose(sums, same, rtol=1e-12)
     work, place = np.array([5, 0, 8, 6]), np.array([-1, 1, -1, 0])  # two of them were in the last block
@@ -232,7 +232,7 @@ def test_compiled_loops_are_their_python(kind):
     block, same_block = np.empty((4, 4), kind), np.empty((4, 4), kind)
     pair_steps.gather(K, work, work, before, place, block)
     for new in (True, False):
-        pair_steps.gather_rows.py_func(K, work, work, before, place, same_block, 0, 4, new)
+        pair_steps.gather_rows.py_func(K, work, work, before, place, same_block, new, 0, 4)
     np.testing.assert_array_equal(block, K[np.ix_(work, work)])
     np.testing.assert_array_equal(same_block, block)
 
