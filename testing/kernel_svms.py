@@ -62,7 +62,7 @@ def exact(p: KernelProblem) -> float:
     n = p.n_rows
     K = p.rows.block(slice(None)).astype(float)
     A = [np.eye(n), -np.eye(n)]
-    lower, upper = p.bounds()
+    lower, upper = p.bounds
     b, cones = [upper, -lower], [clarabel.NonnegativeConeT(2 * n)]
     if p.fit_intercept:
         A, b, cones = [np.ones((1, n)), *A], [np.zeros(1), *b], [clarabel.ZeroConeT(1), *cones]

@@ -72,12 +72,12 @@ _ONE_BLAS_THREAD = _OneBlasThread()
 
 
 def threads_in_force() -> int:
-    """Number of threads that `limit_threads` allows; outside of it all that the environment does."""
-    return _LIMIT.threads or allowed_threads()
+    """Number of threads that `limit_threads` allows; outside of it all that the environment does.
 
-
-def allowed_threads() -> int:
-    """As many as there are cores for this process, and as BLAS has (`OMP_NUM_THREADS`, threadpoolctl) and numba."""
+    Those are as many as there are cores for this process, and as BLAS has (`OMP_NUM_THREADS`, threadpoolctl) and numba.
+    """
+    if _LIMIT.threads:
+        return _LIMIT.threads
     of_libraries = map(attrgetter("num_threads"), _blas(len(sys.modules)).lib_controllers)
     return max(1, min([_cores(), *map(int, of_libraries)]))
 
@@ -89,7 +89,7 @@ def limit_threads(n_jobs: int | None) -> Iterator[int]:
     Parameters
     ----------
     n_jobs : int or None
-        None: what a limit around this one says, else `allowed_threads`; -1: all cores.
+        None: `threads_in_force`, as the environment or a limit around this one says; -1: all cores.
 
     Yields
     ------

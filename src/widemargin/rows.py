@@ -20,11 +20,13 @@ from widemargin._typing import Classifier, Column, Features, Floats, Index, Tabl
 from widemargin.exceptions import DataError
 
 if TYPE_CHECKING:
+    from narwhals.typing import IntoDataFrame
     from typing_extensions import TypeIs  # in Python itself from 3.13 on
 
 __all__ = [
     "ONE_TABLE", "External", "Rows", "as_csr", "ask_model", "check_sparse", "external_data", "is_asked",
-    "is_collection", "length_of", "refuse_no_classifier", "rows_of_source", "stacked", "take", "with_populations",
+    "is_collection", "is_frame", "length_of", "refuse_no_classifier", "rows_of_source", "stacked", "take",
+    "with_populations",
 ]  # fmt: skip
 
 P = TypeVar("P")
@@ -318,6 +320,11 @@ def with_populations(model: P, populations: Table | None) -> P:
 def is_collection(value: object) -> bool:
     """Whether a value is a Dask data frame, series or array; Dask is not imported to find out."""
     return hasattr(value, "__dask_graph__") and hasattr(value, "to_delayed")
+
+
+def is_frame(data: object) -> "TypeIs[IntoDataFrame]":
+    """Whether it is a data frame that narwhals knows (nothing is imported for the question)."""
+    return bool(nw.dependencies.is_into_dataframe(data))
 
 
 def length_of(part: Features | Column | Table) -> int:

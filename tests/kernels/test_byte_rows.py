@@ -131,8 +131,8 @@ def test_compiled_loops_are_their_python():
             return (function.py_func if python else function)(*arguments)
 
         words = np.zeros((140, 2), np.uint32)
-        assert call("smallest_and_largest", X) == (X[X > 0].min(), X.max())
-        assert call("fill_words", X, 1 / 255, 1e-6, words)
+        assert call("smallest_and_largest", X, 0, 140) == (X[X > 0].min(), X.max())
+        assert call("fill_words", X, 1 / 255, 1e-6, words, 0, 140)
         start, group, word = np.empty(4, np.int64), np.empty(6, np.int32), np.empty(6, np.uint32)
         total = np.empty(3, np.int64)
         call("list_words", words[2:5], start, group, word, total)
@@ -151,7 +151,7 @@ def test_compiled_loops_are_their_python():
     for one, other in zip(*ends, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6)
     np.testing.assert_allclose(ends[0][-1], gaussian(X[2:5], X[5:135], 0.4 * np.log(2)), atol=1e-6)
-    assert not packed_rows.fill_words.py_func(X + np.float32(1e-3), 1 / 255, 1e-6, words)
+    assert not packed_rows.fill_words.py_func(X + np.float32(1e-3), 1 / 255, 1e-6, words, 0, 140)
 
 
 def test_dots_of_the_largest_bytes_do_not_overflow():

@@ -269,17 +269,17 @@ def test_compiled_loops_equal_their_python_source() -> None:
     wide, long = sample(rng, 12, 21), rng.standard_normal(21)
     cell, plus, minus = np.array([0, 1, 1, 0, 1], dtype=np.int32), np.abs(g), np.array([0.0, 1.0, 0.0, 2.0, 0.5])
     shapes: dict[Any, tuple[tuple[Any, ...], list[tuple[int, ...]]]] = {
-        products.csr_dot: ((*csr, w), [(5,)]),
+        products.csr_dot: ((*csr[:3], w, csr[3]), [(5,)]),
         products.csr_tdot: ((*csr, g), [(7,)]),
         products.csr_gram: ((*csr, plus), [(7, 7), (7,), (7,)]),
         products.csr_squares: ((*csr, plus), [(7,)]),
-        products.csr_norms2: ((*csr, w), [(5,)]),
+        products.csr_norms2: ((*csr[:3], w, csr[3]), [(5,)]),
         products.add_border_csr: ((*csr, C), [(2, 7)]),
         products.csr_cell_sums: ((*csr, cell, plus), [(2, 7)]),
         products.dense_cell_sums: ((X, csr[3], cell, minus), [(2, 7)]),
-        products.dense_dot: ((wide, csr[3], long), [(5,)]),
+        products.dense_dot: ((wide, long, csr[3]), [(5,)]),
         products.dense_tdot: ((X, csr[3], g), [(7,)]),
-        products.dense_norms2: ((X, csr[3], w), [(5,)]),
+        products.dense_norms2: ((X, w, csr[3]), [(5,)]),
         products.add_folded: ((X[:7], w), [(7, 7)]),
         equal_rows.csr_equal_rows: ((*csr[:3], np.array([0, 6]), np.array([0, 1])), [(2,)]),
         equal_rows.dense_equal_rows: ((X, np.array([0, 6]), np.array([0, 1])), [(2,)]),

@@ -37,7 +37,7 @@ def test_any_small_problem_is_solved(seed, ahead):
     X, y = rng.integers(-2, 3, (n, 2)).astype(float), np.where(rng.random(n) < 0.5, 1.0, -1.0)
     p = free(X, y, rng.uniform(0.1, 3, n) ** 2 * (rng.random(n) < 0.8))
     result = kernel_sdca.solve(p, tol=1e-5, max_iter=20_000, ahead=ahead)
-    lower, upper = p.bounds()
+    lower, upper = p.bounds
     assert result.status is Status.CONVERGED
     assert ((result.coef >= lower) & (result.coef <= upper)).all()
     assert result.primal - result.dual <= 1e-5 * (p.upper.sum() + 1.0)
@@ -71,7 +71,7 @@ def test_it_is_the_plain_ascent_and_only_rows_that_move_are_evaluated(C):
     p = free(X, y, C, Kernel("callable", function=function), cache_size=1.01 * n * 8 / MEGABYTE)  # one row
     result = kernel_sdca.solve(p, tol=1e-9, max_iter=passes, seed=3)
     K = free(X, y, C, Kernel("callable", function=Counting())).rows.block(slice(None))
-    lower, upper = p.bounds()
+    lower, upper = p.bounds
     rng, coef, moved, before, iterates = np.random.default_rng(3), np.zeros(n), 0, -1, []
     for i in np.concatenate([rng.permutation(n) for _ in range(passes)]):
         best = np.clip(coef[i] + (y[i] - K[i] @ coef) / K[i, i], lower[i], upper[i])
@@ -109,7 +109,7 @@ def test_only_rows_that_will_move_are_fetched_and_several_together():
     X, y = data(9, 90)
     p, _ = numbered(X, y, 0.3)
     best = kernel_sdca.solve(p, tol=1e-9, max_iter=10_000).coef
-    lower, upper = p.bounds()
+    lower, upper = p.bounds
     inside = np.flatnonzero((best > lower) & (best < upper))
     p, asked = numbered(X, y, 0.3)
     kernel_sdca.solve(p, tol=1e-9, max_iter=3, start=np.where((best > lower) & (best < upper), 0.9 * best, best))

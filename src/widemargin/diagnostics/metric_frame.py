@@ -13,12 +13,13 @@ from widemargin.exceptions import DataError
 from widemargin.goals.binding.cells import CellSpace, build_cells
 from widemargin.goals.binding.labels import encode_labels, find_classes, positive_class
 from widemargin.goals.binding.sources import Source
-from widemargin.goals.binding.tables import PopulationTable, column_of, is_frame
+from widemargin.goals.binding.tables import PopulationTable, column_of
 from widemargin.goals.language.constraints import Constraint, Expression
 from widemargin.goals.language.goal import Goal
 from widemargin.goals.language.linear import Linear, Rate, Ratio
 from widemargin.goals.language.populations import EVERYONE
 from widemargin.goals.measuring.rates_of_predictions import RateTable, form_value
+from widemargin.rows import is_frame
 
 Method = Literal["between_groups", "to_overall"]
 Group: TypeAlias = Hashable

@@ -23,7 +23,7 @@ from widemargin.goals.binding.sources import SAID, make_source, with_predictions
 from widemargin.goals.binding.tables import PopulationTable
 from widemargin.goals.language.goal import Goal, checked_goal
 from widemargin.goals.measuring.counting import Counted, CountedRows, columns_used
-from widemargin.goals.measuring.goal_report import GoalReport, check_decide
+from widemargin.goals.measuring.goal_report import GoalReport
 from widemargin.goals.measuring.measured_report import make_report
 from widemargin.goals.measuring.missing_groups import missing_groups
 from widemargin.rows import Rows, is_asked
@@ -240,7 +240,6 @@ class AuditCounts(GoalCounts):
         missing_groups: bool = False,
     ) -> GoalReport:
         """The report of all rows seen so far; parameters and errors as in `audit`."""
-        check_decide(decide)
         names = [None, *sorted(name for name in self._parts if name is not None)]
         for name in names:
             if not self._parts[name].n_rows:
@@ -295,8 +294,8 @@ def report_of(
     ramps = [part.ramp for part in parts if part.ramp is not None]
     report = make_report(
         tied, [part.positive for part in parts], positive_class=positive_class, data_name=data_name,
-        confidence=confidence, decide=decide, ramp=ramps if len(ramps) == len(parts) else None,
-        random_state=random_state, with_groups=True,
+        confidence=confidence, decide=decide, random_state=random_state, with_groups=True,
+        soft=tied.measure(tied.positive_mass(ramps)) if len(ramps) == len(parts) else None,
     )  # fmt: skip
     if not with_missing_groups:
         return report

@@ -18,12 +18,11 @@ from widemargin.goals import Goal, error_rate
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.labels import ordered_classes, plain_labels
 from widemargin.goals.binding.sources import make_sources, with_predictions
-from widemargin.goals.binding.tables import is_frame
 from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.goals.language.goal import checked_goal
 from widemargin.goals.language.values import shown
 from widemargin.linalg.equal_rows import canonical_rows
-from widemargin.rows import Rows, as_csr, rows_of_source
+from widemargin.rows import Rows, as_csr, is_frame, rows_of_source
 
 _ROW_CHECKS: dict[str, Any] = {
     "accept_sparse": "csr", "accept_large_sparse": True, "dtype": [np.float64, np.float32], "order": "C",

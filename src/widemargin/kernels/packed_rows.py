@@ -184,7 +184,7 @@ def byte_rows_of(X: Reals) -> "ByteRows | None":
     # The sum of 65,536 products of two bytes, one of them 128 less, is the longest that fits into 32 bits.
     if not has_instruction() or X.dtype not in (np.float32, np.float64) or not 0 < X.shape[1] <= 1 << 16:
         return None
-    ends = in_threads(X.shape[0], _rows_each(X), lambda first, last: smallest_and_largest(X[first:last]))
+    ends = in_threads(X.shape[0], _rows_each(X), partial(smallest_and_largest, X))
     # Rows of zeros have no smallest number; that of others is (0, 0) where they are no bytes.
     smallest, largest = min(low for low, _ in ends), max(high for _, high in ends)
     if smallest == 0.0 or not 0.0 < largest <= MOST_UNITS * smallest:
@@ -203,9 +203,7 @@ def words_of(X: Reals, unit: float) -> Uint32s | None:
     # Columns are filled up to a multiple of four by zeros.
     words = np.zeros((X.shape[0], -(-X.shape[1] // 4)), np.uint32)
     accuracy = 4.0 * float(np.finfo(X.dtype).eps)
-    filled = in_threads(
-        X.shape[0], _rows_each(X), lambda first, last: fill_words(X[first:last], unit, accuracy, words[first:last])
-    )
+    filled = in_threads(X.shape[0], _rows_each(X), partial(fill_words, X, unit, accuracy, words))
     return words if all(filled) else None
 
 
@@ -450,10 +448,10 @@ def fill_matches(
 
 
 @kernel
-def smallest_and_largest(X: Reals) -> tuple[float, float]:
-    """The smallest number above 0 (infinity: none) and the largest one; (0, 0) where they are no bytes."""
+def smallest_and_largest(X: Reals, first: int, last: int) -> tuple[float, float]:
+    """The smallest number above 0 (infinity: none) and the largest one of some rows; (0, 0) where they are no bytes."""
     smallest, largest = np.inf, 0.0
-    for i in range(X.shape[0]):
+    for i in range(first, last):
         for k in range(X.shape[1]):
             x = float(X[i, k])
             if x != 0.0:
@@ -467,10 +465,10 @@ def smallest_and_largest(X: Reals) -> tuple[float, float]:
 
 
 @kernel
-def fill_words(X: Reals, unit: float, accuracy: float, words: Uint32s) -> bool:
-    """Write rows as bytes, four to a word, the first one lowest; False where a number is not a byte times the unit."""
+def fill_words(X: Reals, unit: float, accuracy: float, words: Uint32s, first: int, last: int) -> bool:
+    """Write some rows as bytes, four to a word, the first one lowest; False where one is not a byte times the unit."""
     d = X.shape[1]
-    for i in range(X.shape[0]):
+    for i in range(first, last):
         for k in range(d):
             x = float(X[i, k])
             if x != 0.0:

@@ -26,7 +26,7 @@ from widemargin.kernels.functions import Kernel, check_precomputed
 from widemargin.kernels.spatial import Count, Tiles
 from widemargin.linalg.cholesky import mirror
 from widemargin.linalg.powers import NarrowRows
-from widemargin.linalg.products import add_rows
+from widemargin.linalg.products import add_columns, add_rows
 
 __all__ = ["KernelRows"]
 
@@ -374,12 +374,12 @@ class KernelRows:
 
     def _fill(self, rows: Ints, places: Ints) -> None:
         """Write rows into the cache: at once where they are packed, else from small blocks (fresh memory is slow)."""
-        if self._given is None and fill_packed(self.kernel, self._rows[rows], self._rows, self._buffer, places):
+        few = None if self._given is not None else self._rows[rows]
+        if few is not None and fill_packed(self.kernel, few, self._rows, self._buffer, places):
             self._count.evaluations += rows.shape[0] * self.n_rows
             return
         in_tiles = self.kernel.name == "poly" and type(self._backend) is NumpyBackend
         width = max(1, min(2048, (NumpyBackend.tile if in_tiles else self.at_once) // rows.shape[0]))
-        few = None if self._given is not None else self._rows[rows]
 
         def part(first: int, last: int) -> None:
             for low in range(first, last, width):
@@ -425,7 +425,7 @@ class KernelRows:
             if not isinstance(columns, np.ndarray):
                 these.packed.tiles  # noqa: B018 - the same
 
-        def add_columns(first: int, last: int) -> None:
+        def add_strips(first: int, last: int) -> None:
             for low in range(first, last, 4 * self.sum_width):
                 strip = slice(low, min(low + 4 * self.sum_width, last))
                 # What is not a slice is copied, by the thread that needs it.
@@ -434,7 +434,7 @@ class KernelRows:
                     self._add_blocks(left, change, scores[strip], right)
 
         share = self._share(scores.shape[0], change.shape[0], self.sum_least)
-        in_threads(scores.shape[0], share, add_columns, pieces=2)
+        in_threads(scores.shape[0], share, add_strips, pieces=2)
         self._count.evaluations += rows.shape[0] * scores.shape[0]
 
     def _add_blocks(self, left: Placed, change: Floats, scores: Floats, right: Placed) -> None:
@@ -450,7 +450,8 @@ class KernelRows:
                 mine = right[tile]
                 values = room[: len(placed) * len(mine)].reshape(len(placed), len(mine))
                 block = self._backend.block(self.kernel, placed, mine, values)
-                add_rows(block, np.arange(len(placed)), change[part], scores[tile])
+                # A block is less than a thread is worth.
+                add_columns(block, np.arange(len(placed)), change[part], scores[tile], 0, len(mine))
 
     def diagonal(self) -> Floats:
         """K(x, x) of every row, shape (n,); costs n evaluations unless it is 1 by definition."""

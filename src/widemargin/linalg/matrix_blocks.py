@@ -85,13 +85,9 @@ class _Block:
         assert not isinstance(self.X, np.ndarray)
         return products.csr_parts(self.X)
 
-    def loop(self, csr_loop: Loop, dense_loop: Loop) -> Loop:
-        """The loop of this kind of rows, which is still to be told which rows."""
-        return partial(csr_loop, *self.csr) if self.sparse else partial(dense_loop, self.X)
-
-    def each(self, loop: Loop, vector: Floats, out: Floats) -> None:
-        """Set `out[i]` by a loop that looks at row i and at a vector of features."""
-        loop_over_rows(lambda rows, mine: loop(rows, vector, mine), (self.row_of, out), least=self.worth)
+    def loop(self, csr_loop: Loop, dense_loop: Loop, *vector: Floats) -> Loop:
+        """The loop of this kind of rows, and of a vector of features, which is still to be told which rows."""
+        return partial(csr_loop, *self.csr, *vector) if self.sparse else partial(dense_loop, self.X, *vector)
 
     def add(self, loop: Loop, by_row: Sequence[Reals | Cells], *sums: Floats) -> None:
         """Add to sums by a loop that looks at row i and at entry i of what is given by row."""
@@ -170,7 +166,8 @@ class RowBlocks:
                 return last[1].copy()
             out = np.empty(self.n_rows)
         for block in self.blocks:
-            block.each(block.loop(products.csr_dot, products.dense_dot), w, out[block.place])
+            loop = block.loop(products.csr_dot, products.dense_dot, w)
+            loop_over_rows(loop, (block.row_of, out[block.place]), least=block.worth)
         if remember:
             self._last = w.copy(), out
             return out.copy()
@@ -325,7 +322,8 @@ class RowBlocks:
         # Without a scale all features count alike.
         scale = np.ones(self.n_features) if scale is None else scale
         for block in self.blocks:
-            block.each(block.loop(products.csr_norms2, products.dense_norms2), scale, out[block.place])
+            loop = block.loop(products.csr_norms2, products.dense_norms2, scale)
+            loop_over_rows(loop, (block.row_of, out[block.place]), least=block.worth)
         return out
 
 

@@ -1,5 +1,7 @@
 """Compiled products with the rows of one block, reached through `row_of` so that nothing of the data is copied."""
 
+from functools import partial
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -27,7 +29,7 @@ def csr_parts(X: sp.csr_matrix) -> tuple[Reals, Integers, Integers]:
 
 
 @kernel
-def csr_dot(data: Reals, indices: Integers, indptr: Integers, row_of: Ints, w: Floats, out: Floats) -> None:
+def csr_dot(data: Reals, indices: Integers, indptr: Integers, w: Floats, row_of: Ints, out: Floats) -> None:
     """Set `out[i] = <x_i, w>`."""
     for i in range(row_of.shape[0]):
         r = row_of[i]
@@ -140,7 +142,7 @@ def add_folded(pairs: Floats, squares: Floats, out: Floats) -> None:
 
 
 @kernel
-def csr_norms2(data: Reals, indices: Integers, indptr: Integers, row_of: Ints, scale: Reals, out: Floats) -> None:
+def csr_norms2(data: Reals, indices: Integers, indptr: Integers, scale: Reals, row_of: Ints, out: Floats) -> None:
     """Set `out[i] = sum_k scale_k x_ik^2`."""
     for i in range(row_of.shape[0]):
         r = row_of[i]
@@ -168,7 +170,7 @@ def add_border_csr(
 
 
 @summing_kernel
-def dense_dot(X: Reals, row_of: Ints, w: Floats, out: Floats) -> None:
+def dense_dot(X: Reals, w: Floats, row_of: Ints, out: Floats) -> None:
     """Set `out[i] = <x_i, w>` in double precision, equal for equal rows to the last bit (a BLAS product is not)."""
     last = row_of.shape[0] - 1
     for i in range(0, row_of.shape[0], 4):
@@ -208,7 +210,7 @@ def dense_tdot(X: Reals, row_of: Ints, g: Floats, out: Floats) -> None:
 
 
 @kernel
-def dense_norms2(X: Reals, row_of: Ints, scale: Reals, out: Floats) -> None:
+def dense_norms2(X: Reals, scale: Reals, row_of: Ints, out: Floats) -> None:
     """Set `out[i] = sum_k scale_k x_ik^2`."""
     for i in range(row_of.shape[0]):
         r = row_of[i]
@@ -233,21 +235,18 @@ def dense_cell_sums(X: Reals, row_of: Ints, cell: Cells, g: Floats, out: Floats)
 
 def add_rows(buffer: Reals, slot: Integers, change: Reals, scores: Floats) -> None:
     """Add `sum_k change[k] buffer[slot[k]]` to `scores`, in double precision."""
-
-    def part(first: int, last: int) -> None:
-        add_columns(buffer, slot, change, first, scores[first:last])
-
-    in_threads(scores.shape[0], max(2048, (1 << 21) // max(1, slot.shape[0])), part)
+    least = max(2048, (1 << 21) // max(1, slot.shape[0]))
+    in_threads(scores.shape[0], least, partial(add_columns, buffer, slot, change, scores))
 
 
 @kernel
-def add_columns(buffer: Reals, slot: Integers, change: Reals, first: int, scores: Floats) -> None:
-    """`add_rows` of the columns from `first` on, four rows at a time."""
-    m, n = slot.shape[0], scores.shape[0]
+def add_columns(buffer: Reals, slot: Integers, change: Reals, scores: Floats, first: int, last: int) -> None:
+    """`add_rows` of the columns from `first` to `last`, four rows at a time."""
+    m = slot.shape[0]
     tile = 2048  # scores that stay in the first cache while all rows are added to them
-    for start in range(0, n, tile):
-        part = scores[start : min(start + tile, n)]
-        low, high = first + start, first + min(start + tile, n)
+    for low in range(first, last, tile):
+        high = min(low + tile, last)
+        part = scores[low:high]
         for k in range(0, m - 3, 4):
             one, two = buffer[slot[k], low:high], buffer[slot[k + 1], low:high]
             three, four = buffer[slot[k + 2], low:high], buffer[slot[k + 3], low:high]

@@ -68,13 +68,13 @@ def test_validation_rows_are_not_trained_on_and_prove_the_goal(monkeypatch):
     assert clf.goal_report_["#1"].rate == pytest.approx(1 - missed / positives)
     assert binom.cdf(missed, positives, 0.3) <= 0.1  # the sequence of candidates shares no risk
     seen = []
-    whole = validation.train
+    whole = validation.posed
 
     def watched(rows, *given, **options):
         seen.append(rows.matrices[0])
         return whole(rows, *given, **options)
 
-    monkeypatch.setattr(validation, "train", watched)
+    monkeypatch.setattr(validation, "posed", watched)
     clone(clf).fit(X, y)
     assert len(seen) == 5
     for rows in seen:

@@ -8,7 +8,8 @@ import pytest
 import scipy.sparse as sp
 
 from widemargin.exceptions import DataError, GoalError
-from widemargin.goals.binding.tables import PopulationTable, column_of, is_frame
+from widemargin.goals.binding.tables import PopulationTable, column_of
+from widemargin.rows import is_frame
 
 DATA = {"sex": ["F", "M", None], "age": [30, 40, 50]}
 

@@ -51,7 +51,7 @@ def full_report(**options):
     ramp = [np.clip(said * 0.8 + 0.1, 0, 1)]
     arguments = {
         "confidence": 0.95,
-        "ramp": ramp,
+        "soft": tied.measure(tied.positive_mass(ramp)),
         "multipliers": np.array([0.0, 0.25, 1.5]),
         "with_groups": True,
     } | options
@@ -100,7 +100,7 @@ def test_the_text_explains_itself():
         "Status: converged",
     ):
         assert word in text
-    plain = str(full_report(ramp=None, multipliers=None, confidence=None))
+    plain = str(full_report(soft=None, multipliers=None, confidence=None))
     for word in ("ramp rate", "multiplier", "Bonferroni"):
         assert word not in plain
     assert "#2: recall() >= 0.9" in plain

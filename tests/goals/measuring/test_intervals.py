@@ -294,6 +294,7 @@ def test_one_in_ten_new_draws_misses_a_bound_by_more_than_is_said():
     tied = tied_goal_of([recall() >= 0.8], ["a"] * (n + 1), [1] * n + [0])
     for scores, new in rng.normal(size=(400, 2, n)):
         threshold = np.sort(scores)[n // 5 - 1]
-        (said,) = on_new_rows(tied, [np.append(scores > threshold, False)])
+        above = [np.append(scores > threshold, False)]
+        (said,) = on_new_rows(tied, above, tied.measure(tied.positive_mass(above)))
         below.append((new > threshold).mean() < 0.8 - said.one_in_ten)
     assert 0.06 <= np.mean(below) <= 0.13

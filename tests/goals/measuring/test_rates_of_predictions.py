@@ -202,7 +202,7 @@ def test_ratios(ratio, sense, factor, seed, weighted, soft):
     _, totals = tied.coefficients.totals(mass, tied.cell_weight - mass, 1)
     np.testing.assert_allclose(tied.bound - totals, measured.slack * below, rtol=1e-9, atol=1e-9)
     # moving the ratio's bound by d moves that of the cleared form by d times the denominator
-    np.testing.assert_allclose(tied.user_multipliers(np.array([2.0]), mass), 2.0 * below, rtol=1e-9)
+    np.testing.assert_allclose(measured.user_multipliers(np.array([2.0])), 2.0 * below, rtol=1e-9)
 
 
 def test_an_undefined_ratio_is_never_met():

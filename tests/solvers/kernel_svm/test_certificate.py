@@ -62,22 +62,23 @@ def test_only_scores_that_decide_are_computed_anew():
     assert problem.values(off.coef, off.scores, off.intercept).violation > 1.5 * result.violation
     asked = []
 
-    def exact(part):
-        class Counted(KernelRows):
-            def add(self, rows, change, scores, columns=None):
-                asked.append(columns.shape[0])
-                super().add(rows, change, scores, columns)
+    class Counted(KernelRows):
+        def in_double(self, part, cache_size):
+            return Counted(self.kernel, X[part])
 
-        return Counted(Kernel("rbf", gamma=0.1), X[part])
+        def add(self, rows, change, scores, columns=None):
+            asked.append(columns.shape[0])
+            super().add(rows, change, scores, columns)
 
-    told, known = certified(problem, off, partial(exact_scores, exact), np.full(1500, error))
+    exact = partial(exact_scores, Counted(rows.kernel, X), np.arange(1500), 100.0)
+    told, known = certified(problem, off, exact, np.full(1500, error))
     np.testing.assert_allclose(told.scores[known], (rows.full() @ off.coef)[known], atol=1e-6)
     assert told.violation == pytest.approx(result.violation, abs=1e-9)
     assert told.gap == pytest.approx(result.gap, rel=1e-3)
     free = int(((result.coef != 0.0) & (np.abs(result.coef) < 1.0)).sum())
     assert free <= asked[0] < 1.1 * free
     # Nothing is known of the errors: all scores are computed.
-    told, known = certified(problem, off, partial(exact_scores, exact), np.full(1500, np.inf))
+    told, known = certified(problem, off, exact, np.full(1500, np.inf))
     assert known.all()
     assert told.violation == pytest.approx(result.violation, abs=1e-9)
     assert told.primal == pytest.approx(result.primal, rel=1e-9) and asked[1] == 1500
@@ -101,7 +102,7 @@ def test_scores_beyond_the_margin_need_not_be_known():
     result = working_set.solve(problem, tol=1e-4)
     margin = y * (result.scores + result.intercept)
     stale = np.where((result.coef == 0.0) & (margin > 1.1), result.scores + 0.05 * y, result.scores)
-    exact = partial(exact_scores, lambda part: rows.in_double(part, 100.0))
+    exact = partial(exact_scores, rows, np.arange(1500), 100.0)
     told, _ = certified(problem, replace(result, scores=stale), exact, np.full(1500, 1e-4))
     assert told.violation == pytest.approx(result.violation, abs=1e-9)
 
@@ -115,7 +116,7 @@ def test_scores_that_lack_the_last_steps_are_computed_anew():
     late = np.where(half, 0.0, 5.0)  # hides that many of the other half violate
     hidden = replace(result, scores=result.scores + late * y)
     shown = problem.values(hidden.coef, hidden.scores, hidden.intercept).violation
-    exact = partial(exact_scores, lambda part: rows.in_double(part, 100.0))
+    exact = partial(exact_scores, rows, np.arange(1500), 100.0)
     told, _ = certified(problem, replace(hidden, stale=late), exact, np.full(1500, 1e-9))
     scores = rows.full() @ result.coef
     wanted = problem.values(result.coef, scores, problem.optimal_bias(scores)).violation
@@ -134,9 +135,9 @@ def test_near_scores_leave_out_what_they_say():
     rng = np.random.default_rng(fresh_seed())
     X, coef = rng.normal(size=(2500, 3)), rng.normal(size=2500) * (rng.random(2500) < 0.4)
     rows, some = KernelRows(Kernel("rbf", gamma=80.0), X, dtype=np.float32), np.flatnonzero(rng.random(2500) < 0.7)
-    count, exact = rows._count, lambda part: rows.in_double(part, 100.0)
-    wanted, before = exact_scores(exact, coef, some), count.evaluations
+    count, whose = rows._count, (rows, np.arange(2500), 100.0)
+    wanted, before = exact_scores(*whose, coef, some), count.evaluations
     for reach in (22.0, 40.0):
-        made = near_scores(exact, coef, some, reach)
+        made = near_scores(*whose, coef, some, reach=reach)
         assert np.abs(made - wanted).max() <= 2.0**-reach * np.abs(coef).sum() + 1e-12
     assert count.evaluations - before < 1.5 * before  # fewer than twice all pairs

@@ -86,7 +86,7 @@ def test_an_end_at_any_step_has_true_scores(seed, fit_intercept, last):
     assert result.violation == pytest.approx(at.violation, rel=1e-9, abs=1e-9)
     assert result.dual >= at.dual - 1e-9 * abs(at.dual)
     assert result.n_iter <= last
-    lower, upper = p.bounds()
+    lower, upper = p.bounds
     assert ((result.coef >= lower) & (result.coef <= upper)).all()
     assert result.dual <= exact(p) * (1 + 1e-6) + 1e-6
 

@@ -362,16 +362,19 @@ def test_a_plateau_at_the_start_is_left_by_more_exact_steps(rho: float) -> None:
     class Plateau:
         last, budget, violation, value = object(), Budget(), 0.0, 1.0
 
-        def merit(self, rho: float) -> float:
+        def __init__(self) -> None:
+            self.rho = rho
+
+        def merit(self) -> float:
             return self.value
 
-        def step(self, rho: float, tol: float) -> bool:
+        def step(self, tol: float) -> bool:
             asked.append(tol)
             self.value *= 0.9 if tol <= 1.5e-5 and self.value > 0.5 else 1.0
             return True
 
     walk: Any = Plateau()
-    majorize._descend(walk, rho, MajorizeOptions(steps=20, tol=1e-4, loose_tol=1e-3, rhos=(1.0, 10.0)))
+    majorize._descend(walk, MajorizeOptions(steps=20, tol=1e-4, loose_tol=1e-3, rhos=(1.0, 10.0)))
     assert (walk.value <= 0.5) == (rho == 1.0)
     assert min(asked) == pytest.approx(1e-5 if rho == 1.0 else 1e-4)
     assert len(asked) <= 20

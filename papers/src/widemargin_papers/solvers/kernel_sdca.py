@@ -62,7 +62,7 @@ def solve(
     diagonal = problem.rows.diagonal()
     if diagonal.min(initial=0.0) < 0.0:
         raise KernelError(f"the kernel is not positive semi-definite: K(x, x) = {diagonal.min():.3g} for some x.")
-    lower, upper = problem.bounds()
+    lower, upper = problem.bounds
     coef = problem.feasible(start)
     scores = responses(problem.rows, coef)
     largest = float(diagonal.max(initial=0.0))

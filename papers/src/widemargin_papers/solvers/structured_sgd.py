@@ -143,8 +143,8 @@ def solve(
         scale = problem.C / max(-(-recorder.steps // problem.n), 1)
         return total.scaled(scale), Weights(scale * sums.W, scale * sums.theta)
 
-    def visit(order: Ints) -> float:
-        one_pass(recorder.passes, order, recorder.steps, total, sums, weighted)
+    def visit(order: Ints, t: int) -> float:
+        one_pass(recorder.passes, order, t, total, sums, weighted)
         return np.nan  # steps of this kind know no gaps of blocks
 
     def judge() -> None:

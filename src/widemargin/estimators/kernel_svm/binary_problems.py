@@ -328,17 +328,18 @@ class _PairMatrices:
 
 
 def _in_double(
-    chosen: Chosen, problem: KernelProblem, result: KernelResult, exact: Callable[[Ints], KernelRows],
-    doubt: Floats, run: Callable[..., KernelResult], tol: float | None,
+    training: Training, index: Ints, chosen: Chosen, problem: KernelProblem, result: KernelResult,
+    run: Callable[..., KernelResult], tol: float | None,
 ) -> KernelResult:  # fmt: skip
     """The result certified in double precision, after more steps in it where these are needed for its `tol`."""
-    solver, left_out, of_rows = chosen, 0.0, partial(exact_scores, exact)
+    solver, left_out, whose = chosen, 0.0, (training.rows, index, training.cache_size)
+    doubt, of_rows = training.rows.rounding(index, result.coef), partial(exact_scores, *whose)
     if chosen.name == "spatial-dual":
         size = float(np.abs(result.coef).sum())
         doubt = doubt + 2.0**-22 * size  # the run leaves out smaller values
         # What the certificate leaves out must be little beside `tol`; steps in double precision leave out nothing.
         left_out = SpatialOptions.negligible * (tol or 1.0)
-        of_rows = partial(near_scores, exact, reach=max(22.0, float(np.log2(size / left_out))) if size else 22.0)
+        of_rows = partial(near_scores, *whose, reach=max(22.0, float(np.log2(size / left_out))) if size else 22.0)
         solver = choose("auto", n_rows=problem.n_rows, n_columns=0)
     result, known = certified(problem, result, of_rows, doubt, left_out)
     # Single precision may have stopped a solver that has no limit of steps.
@@ -346,7 +347,7 @@ def _in_double(
         result.status == Status.MAX_ITER and "max_iter" not in chosen.options
     )
     while tol is not None and useful and result.scores is not None and result.violation > tol:
-        double = replace(problem, rows=exact(np.arange(problem.n_rows)))
+        double = replace(problem, rows=training.rows.in_double(index, training.cache_size))
         # Scores that are not known in double precision are on their side for certain, so steps hardly ask for them;
         # where a step brings one near its margin, the next certificate sees it.
         more = run(solver, double, start=result.coef, scores=result.scores)
@@ -390,13 +391,8 @@ def _solve(
         share.interrupted = True
         result = run(chosen, problem)
     if problem.rows.dtype == np.float32 or chosen.name == "spatial-dual":
-
-        def exact(rows: Ints) -> KernelRows:
-            return training.rows.in_double(index[rows], training.cache_size)
-
         try:
-            doubt = training.rows.rounding(index, result.coef)
-            result = _in_double(chosen, problem, result, exact, doubt, run, tol)
+            result = _in_double(training, index, chosen, problem, result, run, tol)
         except KeyboardInterrupt:  # the model is kept, without a certificate
             share.interrupted = True
             result = replace(result, primal=math.nan, violation=math.nan, status=Status.INTERRUPTED)

@@ -26,7 +26,7 @@ from widemargin.distributed.blocks import Block, BlockedRows, BlockMap
 from widemargin.distributed.recipes import HeldRows
 from widemargin.distributed.tables import as_rows, computed
 from widemargin.estimators._binary import asked_rows, checked_block
-from widemargin.estimators.rate_constrained.training import Plan, Trained, train_problem
+from widemargin.estimators.rate_constrained.training import Plan, Trained, train
 from widemargin.exceptions import DataError, MissingDataError
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.sources import Source, make_source
@@ -202,7 +202,7 @@ class BlockTraining:
             problem = nearest_rows(problem, nowhere, 0.0, SAMPLE.most_numbers)
             solver = ConvexStep(plan.solver, problem.n_features)
         try:
-            return train_problem(problem, Remembered(solver, checkpoint, resume=resume), solver.used, plan, budget)
+            return train(problem, Remembered(solver, checkpoint, resume=resume), plan, budget)
         finally:
             rows.blocks.close()
             self.n_passes = rows.n_passes

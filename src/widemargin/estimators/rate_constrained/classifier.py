@@ -273,7 +273,7 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
             if proving is None:
                 earlier = self._visited_before(space)
                 others = ((model[:-1], float(model[-1])) for model in earlier)
-                trained = steps.train(tied, space, plan, budget, start=start, others=others)
+                trained = steps.train(*steps.posed(tied, space, plan), plan, budget, start=start, others=others)
                 if self.warm_start:
                     members = [np.append(model.w, model.b) for model in trained.pool.members]
                     self.visited_ = np.vstack([earlier, *members])[-MOST_VISITED:]

@@ -34,7 +34,6 @@ from widemargin.goals import Goal
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.measuring.intervals import covariance, objective_influence, slack_variances
 from widemargin.losses.ramp import ramp
-from widemargin.problems.rate_constrained import build_problem
 from widemargin.solvers.base import Budget
 from widemargin.solvers.ramp.majorization import MajorizeOptions
 from widemargin.solvers.ramp.search import search
@@ -204,11 +203,10 @@ def fold_measures(
     n, weight = tied.sources[0].n_rows, tied.sources[0].weight
     total, options = float(n if weight is None else weight.sum()), plain._options
     space = plain._space(matrices[0], weight, n_sources=len(matrices))
-    flat = build_problem(tied, space.features(matrices), 1.0, fit_intercept=options.fit_intercept)
-    flat, convex = steps.with_solver(flat, space, options.solver)
+    posed, convex = steps.posed(training, space, plain._plan(total))
     for setting in settings:
         began = time.perf_counter()
-        problem = flat.with_lam(2.0 / (total * setting.C))
+        problem = posed.with_lam(2.0 / (total * setting.C))
         plan = MajorizeOptions(steps=setting.steps - 1, tol=options.step_tol, loose_tol=options.step_tol)
         with steps.refuse_overflow(matrices):
             measures, hard = steps.make_measures(problem, plain.enforce)

@@ -14,7 +14,7 @@ import numpy as np
 
 from widemargin._typing import Floats
 from widemargin.estimators.feature_space import ColumnSpace
-from widemargin.estimators.rate_constrained.training import CheckedRows, Plan, Solution, TiedRows, Trained, train
+from widemargin.estimators.rate_constrained.training import CheckedRows, Plan, Solution, TiedRows, Trained, posed, train
 from widemargin.estimators.thresholds.guarantee import (
     Found,
     Judged,
@@ -138,7 +138,8 @@ def train_validated(
     for size in TIGHTENINGS if tied.n_constraints else TIGHTENINGS[:1]:
         # a bound keeps a twentieth of itself, lest no model can meet it
         tighter = np.maximum(tied.bound - size * errors, 0.05 * np.maximum(tied.bound, 0.0))
-        model = train(rows._replace(tied=replace(tied, bound=tighter)), space, plan, budget, start=start, explain=False)
+        stricter = posed(rows._replace(tied=replace(tied, bound=tighter)), space, plan)
+        model = train(*stricter, plan, budget, start=start, explain=False)
         member = _Member(model, *(scores_of(of, model.best.w, model.best.b) for of in (rows, aside)))
         if not family:
             errors = standard_errors(tied, tied.positive_mass([z > 0.0 for z in member.learned]), proving)

@@ -287,17 +287,18 @@ class RampModel(RampParameters, Provable):
         self.n_rounds_ = trained.pool.n_rounds
         self.history_ = tuple(trained.pool.history)
         multipliers = trained.problem.multipliers_to_goal(solution.multipliers)
-        self.multipliers_ = tied.user_multipliers(multipliers, tied.positive_mass(shares))
+        soft = tied.measure(tied.positive_mass(shares))
+        self.multipliers_ = soft.user_multipliers(multipliers)
         self.guarantee_ = None if validated is None else validated.guarantee
         proved = "" if self.guarantee_ is None else f"{self.guarantee_} Training: "
         self.goal_report_: GoalReport = make_report(
-            tied, positive, positive_class=self.positive_class_, ramp=shares,
+            tied, positive, positive_class=self.positive_class_, soft=soft,
             randomized=self.enforce != "deterministic",
             data_name="training rows" if validated is None else "validation rows",
             multipliers=self.multipliers_, status=self.status_,
             certificate=proved + certificate_text(trained),
             # What was promised of the randomised classifier says nothing of `predict`, which is what is foretold.
-            expect=None if validated is not None or self.enforce != "deterministic" else positive,
+            foretell=validated is None and self.enforce == "deterministic",
             left_out=left_out,
         )  # fmt: skip
 

@@ -25,6 +25,7 @@ from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.problems.rate_constrained import RateConstrainedProblem, build_problem, nearest_rows
 from widemargin.rows import Rows, take
 from widemargin.solvers.base import Budget, Status
+from widemargin.solvers.convex.checkpoints import Remembered
 from widemargin.solvers.convex.convex_step import ConvexStep, KernelStep
 from widemargin.solvers.convex.subsample_start import DEFAULTS as SAMPLE
 from widemargin.solvers.convex.subsample_start import heaviest, is_uneven
@@ -142,26 +143,10 @@ class Trained:
         return replace(self, best=best) if best.beats(self.best) else self
 
 
-def train(
-    rows: TiedRows, space: ColumnSpace, plan: Plan, budget: Budget, *, start: Solution | None = None,
-    others: Iterable[Solution] = (), explain: bool = True,
-) -> Trained:  # fmt: skip
-    """Train on a tied goal.
-
-    Parameters
-    ----------
-    space : ColumnSpace
-        What the model is linear in.
-    start : (w, b), optional
-        First point of the search; it stays a candidate.
-    others : iterable of (w, b)
-        Models of earlier fits, which are candidates, too.
-    explain : bool, default=True
-        Whether to find out why the bounds are missed, where they are.
-    """
+def posed(rows: TiedRows, space: ColumnSpace, plan: Plan) -> tuple[RateConstrainedProblem, ConvexStep]:
+    """The problem of a tied goal in the space that the model is linear in, and its convex solver."""
     flat = build_problem(rows.tied, space.features(rows.matrices), plan.lam, fit_intercept=plan.fit_intercept)
-    problem, convex = with_solver(flat, space, plan.solver)
-    return train_problem(problem, convex, convex.used, plan, budget, start=start, others=others, explain=explain)
+    return with_solver(flat, space, plan.solver)
 
 
 def with_solver(
@@ -175,11 +160,21 @@ def with_solver(
     return replace(problem, rows=rows), KernelStep(solver, rows)
 
 
-def train_problem(
-    problem: RateConstrainedProblem, convex: ConvexSolver, used: Sequence[str], plan: Plan, budget: Budget, *,
+def train(
+    problem: RateConstrainedProblem, convex: ConvexStep | Remembered, plan: Plan, budget: Budget, *,
     start: Solution | None = None, others: Iterable[Solution] = (), explain: bool = True,
 ) -> Trained:  # fmt: skip
-    """Train on a problem with its convex solver; `used` names those that it called. Else as `train`."""
+    """Train on a problem with its convex solver.
+
+    Parameters
+    ----------
+    start : (w, b), optional
+        First point of the search; it stays a candidate.
+    others : iterable of (w, b)
+        Models of earlier fits, which are candidates, too.
+    explain : bool, default=True
+        Whether to find out why the bounds are missed, where they are.
+    """
     measures, hard = make_measures(problem, plan.enforce)
     give_back = measures is hard
     pool = search(problem, convex, measures, plan.steps, hard=hard, start=start, budget=budget)
@@ -199,7 +194,7 @@ def train_problem(
                 pool.restart(budget)
     except KeyboardInterrupt:  # outside the descents, which keep what they have themselves
         budget.interrupted = True
-    return Trained(pool.best, pool, problem, result_status(pool.best, budget), tuple(used), diagnosis)
+    return Trained(pool.best, pool, problem, result_status(pool.best, budget), tuple(convex.used), diagnosis)
 
 
 def _steps(

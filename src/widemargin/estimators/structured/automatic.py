@@ -164,7 +164,16 @@ class _Paths:
         if self.rescaling == "slack":
             half = self.how.slack_from
         for units in standards:
-            search = self.search(units)
+            rows = self.X
+            if units is not None:
+                rows = units.rows(rows) if hasattr(rows, "shape") else [units.rows(part) for part in rows]
+            search = PathSearch(
+                self.plain, rows, self.y, self.scoring, self.folds, self.rng, tol=self.how.tol, within=0.0,
+                worth=self.how.worth,
+            )  # fmt: skip
+            if self.weight is not None:
+                search.weight = np.asarray(self.weight)
+                search.n_rows *= float(search.weight.mean())  # the losses of all rows weigh as much as those of so many
             Cs = [10.0 ** (some / 2.0) / search.n_rows for some in range(half, half + 9)]
             cell = self.best(search, Cs, gamma)
             if cell is not None and (best is None or cell.score > best.score):
@@ -177,19 +186,6 @@ class _Paths:
             best, gamma = self.width(search, Cs, best)
         offset = as_given.offset if best.offset is None else best.offset
         return Chosen(best.C, offset, gamma, 0.0, best.score, standard, self.budget.interrupted)
-
-    def search(self, standard: Standard | None) -> PathSearch:
-        """The folds, of rows in these units."""
-        rows, how = self.X, self.how
-        if standard is not None:
-            rows = standard.rows(rows) if hasattr(rows, "shape") else [standard.rows(part) for part in rows]
-        search = PathSearch(
-            self.plain, rows, self.y, self.scoring, self.folds, self.rng, tol=how.tol, within=0.0, worth=how.worth
-        )
-        if self.weight is not None:
-            search.weight = np.asarray(self.weight)
-            search.n_rows *= float(search.weight.mean())  # the losses of all rows weigh as much as those of so many
-        return search
 
     def best(self, search: PathSearch, Cs: Sequence[float], gamma: float | str) -> StructuralCell | None:
         """The cell of the smallest C whose next one is not worth its time."""

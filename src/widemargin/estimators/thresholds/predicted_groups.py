@@ -15,7 +15,7 @@ import numpy as np
 from widemargin._text import listing
 from widemargin._typing import Features, Floats
 from widemargin.estimators.feature_space import ColumnSpace
-from widemargin.estimators.rate_constrained.training import Plan, TiedRows, train
+from widemargin.estimators.rate_constrained.training import Plan, TiedRows, posed, train
 from widemargin.estimators.thresholds.groups import group_numbers
 from widemargin.estimators.thresholds.rule import Rule
 from widemargin.estimators.thresholds.scores import FOLDS, cross_scores, fit_scorer, refuse_infinite
@@ -105,7 +105,7 @@ def best_mixed_thresholds(
     plan = Plan(REGULARISER / weight, True, "deterministic", "auto", MajorizeOptions(loose_tol=1e-3))
     # The probabilities of a row sum to 1, so the last one is left to the bias.
     columns = [np.column_stack([z, p[:, :-1]]) for z, p in zip(scores, shares, strict=True)]
-    trained = train(TiedRows(tied, columns), ColumnSpace(), plan, Budget(), explain=False)
+    trained = train(*posed(TiedRows(tied, columns), ColumnSpace(), plan), plan, Budget(), explain=False)
     measure, best = trained.pool.measures.values, trained.pool.best
     # With the last probability as 1 minus the others the rule `score > p @ t` is linear: weight 1 on the score, weights
     # `t_last - t_g` on the probabilities, bias `t_last`; and back, after division by the weight of the score.

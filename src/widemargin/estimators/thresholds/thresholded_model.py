@@ -235,9 +235,10 @@ class ThresholdedModel(Provable, ClassifierMixin, MetaEstimatorMixin, BaseEstima
         """Measure the decisions on the rows that the thresholds were chosen on; cautions are warned of."""
         self.goal_report_: GoalReport = make_report(
             tied, positive, positive_class=self.positive_class_, certificate=certificate, status=self.status_,
-            data_name=data_name, ramp=shares if self.randomize else None, randomized=self.randomize,
+            data_name=data_name, soft=tied.measure(tied.positive_mass(shares)) if self.randomize else None,
+            randomized=self.randomize,
             # What was promised of the draws says nothing of `predict`, which is what is foretold.
-            expect=positive if foretell and not self.randomize else None,
+            foretell=foretell and not self.randomize,
         )  # fmt: skip
         refused = self.status_ == "infeasible" and self.on_infeasible == "raise"  # nobody gets this model
         for caution in () if refused else self.goal_report_.cautions:

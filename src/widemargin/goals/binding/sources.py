@@ -11,10 +11,10 @@ from widemargin._text import listing
 from widemargin._typing import Bools, Column, Floats, Integers, Ints, Label, Signs
 from widemargin.exceptions import CapabilityError, DataError, GoalError, GoalWarning, warn
 from widemargin.goals.binding.labels import encode_labels
-from widemargin.goals.binding.tables import PopulationTable, is_frame
+from widemargin.goals.binding.tables import PopulationTable
 from widemargin.goals.language.linear import Rate, ScoreFact
 from widemargin.goals.language.values import Literal
-from widemargin.rows import Rows, is_asked, rows_of_source
+from widemargin.rows import Rows, is_asked, is_frame, rows_of_source
 
 __all__ = [
     "SAID", "Repeats", "Sought", "Source", "View", "make_source", "make_sources", "seen", "sought", "view_of",

@@ -10,7 +10,7 @@ import functools
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
 import narwhals as nw
 import numpy as np
@@ -21,13 +21,9 @@ from widemargin._text import close_match, listing
 from widemargin._typing import Bools, Column, Features, Table
 from widemargin.exceptions import DataError, GoalError
 from widemargin.goals.language.values import ColumnName
-from widemargin.rows import ONE_TABLE
+from widemargin.rows import ONE_TABLE, is_frame
 
-if TYPE_CHECKING:
-    from narwhals.typing import IntoDataFrame
-    from typing_extensions import TypeIs  # in Python itself from 3.13 on
-
-__all__ = ["PopulationTable", "Scalar", "TableColumn", "column_from_arrow", "column_of", "is_frame"]
+__all__ = ["PopulationTable", "Scalar", "TableColumn", "column_from_arrow", "column_of"]
 
 Kind = Literal["string", "number", "boolean", "date", "empty"]
 Scalar = str | int | float | bool
@@ -304,11 +300,6 @@ class PopulationTable:
     def own_column(self, name: ColumnName) -> TableColumn | None:
         """The column of that name in `populations` alone (a baseline may stand there, never in X); None without one."""
         return self.column(name) if name in self._own else None
-
-
-def is_frame(data: object) -> "TypeIs[IntoDataFrame]":
-    """Whether it is a data frame that narwhals knows (nothing is imported for the question)."""
-    return bool(nw.dependencies.is_into_dataframe(data))
 
 
 def _opened(data: Features | Table, what: str) -> tuple[int, dict[ColumnName, Reader]]:

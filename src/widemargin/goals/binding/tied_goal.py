@@ -1,6 +1,7 @@
 """What tying a goal to data gives: coefficients, bounds, scales, and measures of predictions."""
 
 import dataclasses
+import functools
 from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -228,7 +229,7 @@ class TiedGoal:
     defined: "DefinedRatios"
     classes: tuple[Label, ...] = ()
 
-    @property
+    @functools.cached_property
     def given(self) -> tuple[TiedSource, ...]:
         """The sources that were given, each by its only or its first view."""
         first = {source.given: source for source in reversed(self.sources)}
@@ -314,20 +315,6 @@ class TiedGoal:
         columns = np.array(rows, dtype=np.float64).reshape(-1, 5).T.copy()
         objective = float(form_value(self.goal.objective, self.table, values)) if self.has_objective else float("nan")
         return Measured(positive_mass, objective, *columns)
-
-    def user_multipliers(self, linear: Floats, positive_mass: Floats) -> Floats:
-        """Multipliers in the user's units: objective per unit of each constraint's own bound.
-
-        Parameters
-        ----------
-        linear : ndarray of shape (m,)
-            Multipliers of the linear forms, objective per unit of `bound`.
-        positive_mass : ndarray of shape (k,)
-            Where the denominators of the ratios are taken: moving the bound of a ratio by d moves that of its cleared
-            form by d times the denominator.
-        """
-        denominator = self.measure(positive_mass).denominator
-        return linear * np.where(np.isnan(denominator), 1.0, denominator)
 
 
 def assemble(

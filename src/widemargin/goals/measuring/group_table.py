@@ -122,7 +122,8 @@ def _of_part(
     asked = [rate.population for item in tied.constraints for rate in item.constraint.rates]
     asked += tied.goal.watched
     # Of two populations of the same rows the last one in this order is shown: the one that the user has named.
-    by_name = sorted(asked, key=lambda population: population.name in tied.goal.populations)
+    names = tied.goal.populations
+    by_name = sorted(asked, key=lambda population: population.name in names)
     named = {population.rows: population for population in by_name if population.source is None}
     groups = [population for rows, population in named.items() if rows != EVERYONE.rows]
     nobody = np.zeros(part.n_cells, bool)

@@ -127,13 +127,13 @@ def slack_intervals(
     seed = np.random.default_rng() if random_state is None else random_state
     if isinstance(seed, np.random.Generator | np.random.RandomState):
         seed = int((seed.integers if isinstance(seed, np.random.Generator) else seed.randint)(2**31 - 1))
-    counted = tallies(tied, signs)
+    counted, values = tallies(tied, signs), tied.table.values(measured.positive_mass)
     intervals: list[Interval | None] = []
     for j, item in enumerate(tied.constraints):
         if np.isnan(measured.slack[j]):
             intervals.append(None)
             continue
-        ends = _proportion_ends(item, tied, measured.positive_mass, confidence)
+        ends = _proportion_ends(item, tied, measured.positive_mass, values, confidence)
         if ends is not None:
             intervals.append(Interval(*ends, confidence, "clopper-pearson"))
             continue
@@ -173,9 +173,10 @@ class NewRows:
 
 
 def on_new_rows(
-    tied: TiedGoal, positive: Predictions, left_out: Predictions | None = None, *, n_replicates: int = 400
-) -> tuple[NewRows | None, ...]:
-    """For each constraint what to expect on new rows, for 0/1 predictions; None where it is undefined on these.
+    tied: TiedGoal, positive: Predictions, measured: Measured, left_out: Predictions | None = None, *,
+    n_replicates: int = 400,
+) -> tuple[NewRows | None, ...]:  # fmt: skip
+    """For each constraint what to expect on new rows, for measured 0/1 predictions; None where it is undefined on them.
 
     400 replicates give a share to within 2.5 points, which is enough for the "about" in the sentence that states it. Of
     more than a dozen constraints only those with the least slack are examined: all would take as long as training.
@@ -193,11 +194,11 @@ def on_new_rows(
     123 bounds on tables of 2,000 to 6,000 rows in 7 and 25%), and of thresholds in 9 and 15% of 419.
     """
     n_left_out = 0 if left_out is None else 2 * n_replicates // 3
-    drawn = [(positive, n_replicates - n_left_out)]
-    drawn += [] if left_out is None else [(left_out, n_left_out)]
-    spread = math.sqrt(2.0) if left_out is None else 2.0
-    parts = [(tallies(tied, said), number, tied.measure(tied.positive_mass(said))) for said, number in drawn]
-    measured = parts[-1][2]
+    parts = [(tallies(tied, positive), n_replicates - n_left_out, measured)]
+    spread = math.sqrt(2.0)
+    if left_out is not None:
+        spread, measured = 2.0, tied.measure(tied.positive_mass(left_out))
+        parts.append((tallies(tied, left_out), n_left_out, measured))
     expected = list[NewRows | None]()
     tightest = np.argsort(measured.slack / np.maximum(1.0, np.abs(measured.bound)))[:12]
     for j, item in enumerate(tied.constraints):
@@ -227,9 +228,11 @@ def on_new_rows(
 
 
 def _proportion_ends(
-    item: TiedConstraint, tied: TiedGoal, mass: Floats, confidence: float
+    item: TiedConstraint, tied: TiedGoal, mass: Floats, values: Floats, confidence: float
 ) -> tuple[float, float] | None:
     """Clopper-Pearson ends of the slack, where one unweighted proportion is compared with a constant.
+
+    `mass` is predicted positive, and gives the rates these `values`.
 
     A ratio is a proportion (precision, wins in changes) if both its sides are counts without a constant, if the
     denominator counts each row once or not at all, and if every row of the numerator is one of the denominator.
@@ -258,7 +261,7 @@ def _proportion_ends(
         row = table.place[cleared.form.rates[0]]
         trials = float(table.total[row])
         units = trials if table.is_count[row] else 1.0  # a count is its number of rows times a share
-        successes = float(table.select([row]).values(mass)[0] / units * trials)
+        successes = float(values[row] / units * trials)
         factor, target = cleared.form.terms[0][0] * units, cleared.bound
     else:
         return None

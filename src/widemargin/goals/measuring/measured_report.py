@@ -50,7 +50,7 @@ def make_report(
     *,
     positive_class: Label,
     data_name: str = "the data",
-    ramp: Predictions | None = None,
+    soft: Measured | None = None,
     randomized: bool = False,
     multipliers: Floats | None = None,
     confidence: float | None = None,
@@ -59,7 +59,7 @@ def make_report(
     certificate: str | None = None,
     notes: Sequence[str] = (),
     random_state: Seed = 0,
-    expect: Predictions | None = None,
+    foretell: bool = False,
     left_out: Predictions | None = None,
     with_groups: bool = False,
 ) -> GoalReport:
@@ -71,19 +71,19 @@ def make_report(
         0/1 predictions for each source.
     data_name : str
         What the rows are called in the first line.
-    ramp : sequence of ndarray of shape (n_s,), optional
-        Probabilities of the randomised classifier for each source.
+    soft : Measured, optional
+        The goal measured on the probabilities of the randomised classifier.
     randomized : bool, default=False
         Whether the bounds were enforced on the rates of that one.
     multipliers : ndarray of shape (m,), optional
-        In the user's units (`TiedGoal.user_multipliers`).
+        In the user's units (`Measured.user_multipliers`).
     confidence : float, optional
         Of intervals; None: no intervals.
     decide : {"estimate", "confident"}
     status, certificate, notes
         Printed as they are.
-    expect : sequence of ndarray of shape (n_s,), optional
-        0/1 predictions from which to say how often bounds will be missed on new rows.
+    foretell : bool, default=False
+        Whether to say how often bounds will be missed on new rows.
     left_out : sequence of ndarray of shape (n_s,), optional
         Those of models that were trained without the row.
     with_groups : bool, default=False
@@ -93,11 +93,10 @@ def make_report(
     if rule == "confident" and confidence is None:
         raise DataError('decide="confident" needs a confidence, such as 0.95.')
     measured = tied.measure(tied.positive_mass(positive))
-    soft = None if ramp is None else tied.measure(tied.positive_mass(ramp))
     intervals: Sequence[Interval | None] | None = None
     if confidence is not None:
         intervals = slack_intervals(tied, positive, measured, confidence=confidence, random_state=random_state)
-    expected = None if expect is None else on_new_rows(tied, expect, left_out)
+    expected = on_new_rows(tied, positive, measured, left_out) if foretell else None
     constraints = [
         _constraint_report(j, tied, measured, soft, multipliers, intervals, expected) for j in range(tied.n_constraints)
     ]
@@ -225,10 +224,12 @@ def _of_abstention(tied: TiedGoal, undecided: float) -> list[str]:
 
 def _of_dropped(tied: TiedGoal) -> list[str]:
     """The rules of which nothing is measured: that all others are met says nothing about them."""
+    if not tied.dropped:
+        return []
     dropped, measured = {item.label for item in tied.dropped}, {item.bundle for item in tied.constraints}
     names = [(entry.label or entry.text, isinstance(entry, Bundle)) for entry in tied.goal.constraints]
     gone = [name for name, is_bundle in names if (name not in measured if is_bundle else name in dropped)]
-    if not dropped or not gone:
+    if not gone:
         return []
     which = "1 rule is" if len(gone) == 1 else f"{len(gone)} rules are"
     fact = f"{which} not measured, as all constraints of it were dropped: {listing(gone, 3)}"
@@ -241,11 +242,13 @@ def _of_rows(constraints: Sequence[ConstraintReport]) -> list[str]:
     # A bound that training meets exactly is missed by a little on half of all new rows, however many they are, so only
     # misses that matter (`NewRows.far`) are counted, and only where a fourth of the draws or more have one.
     often = 0.25
-    ratios = [item.as_ratio() for item in constraints]
-    poor = [(item.new_rows.missed_far, item) for item in ratios if item.new_rows is not None and item.met]
-    poor = sorted((pair for pair in poor if pair[0] >= often), key=lambda pair: -pair[0])
+    poor = [
+        (item.new_rows.missed_far, item) for item in constraints
+        if item.new_rows is not None and item.met and item.new_rows.missed_far >= often
+    ]  # fmt: skip
     if poor:
-        share, worst = poor[0]
+        share, worst = max(poor, key=lambda pair: pair[0])
+        worst = worst.as_ratio()
         assert worst.new_rows is not None
         number = f"{len(poor)} of {len(constraints)} bounds" if len(poor) > 1 else "a bound"
         how = f"by more than {worst.new_rows.far:.2g} in about {100 * share:.0f}% of draws"

@@ -359,6 +359,17 @@ class Measured:
         allowed = -TOLERANCE * np.maximum(1.0, np.abs(self.bound))
         return np.greater_equal(self.slack, allowed, out=np.zeros(len(self.slack), bool), where=~self.undefined)
 
+    def user_multipliers(self, linear: Floats) -> Floats:
+        """Multipliers in the user's units: objective per unit of each constraint's own bound.
+
+        Parameters
+        ----------
+        linear : ndarray of shape (m,)
+            Multipliers of the linear forms, objective per unit of `TiedGoal.bound`. Moving the bound of a ratio by d
+            moves that of its cleared form by d times the denominator, as it is on these predictions.
+        """
+        return linear * np.where(np.isnan(self.denominator), 1.0, self.denominator)
+
 
 def finite(value: float | np.float64) -> float | None:
     """A float, or None where it is not defined."""

@@ -32,7 +32,7 @@ class Remembered:
     ----------
     solver : callable
         As `ramp.majorization.ConvexSolver`; its attribute `name`, if it has one, is part of what must be the same on
-        resuming.
+        resuming. Its attribute `used`, if it has one, is that of this one, too.
     path : path or None
         None: nothing is stored.
     resume : bool, default=False
@@ -46,6 +46,7 @@ class Remembered:
 
     def __init__(self, solver: Callable[..., ConvexResult], path: str | Path | None, *, resume: bool = False) -> None:
         self.solver = solver
+        self.used: list[str] = getattr(solver, "used", [])
         self._path = None if path is None else Path(path)
         self._recorded: list[dict[str, Any]] = []
         self._recorded_rows: list[float] = []

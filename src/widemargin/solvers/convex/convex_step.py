@@ -117,7 +117,7 @@ class ConvexStep:
     n_features: int
     options: StepOptions = StepOptions()
     used: list[str] = field(default_factory=list)
-    _solve_with: dict[str, Callable[..., ConvexResult]] = field(default_factory=lambda: dict(_SOLVE))
+    _solve_with: dict[str, Callable[..., ConvexResult]] = field(default_factory=_SOLVE.copy)
     _handed_over: dict[int, float] = field(default_factory=dict)  # by number of rows, the smallest penalty
     _span: RowSpan | None = None
     _inside: "ConvexStep | None" = None  # the solver in the span

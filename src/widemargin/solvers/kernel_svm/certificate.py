@@ -25,7 +25,7 @@ from widemargin.solvers.kernel_svm.problem import (
 )
 from widemargin.solvers.kernel_svm.stopping import HoldOut
 
-__all__ = ["KernelRecorder", "Schedule", "SpatialMatrix", "certified", "exact_scores", "near_scores"]
+__all__ = ["ExactMatrix", "KernelRecorder", "Schedule", "certified", "exact_scores", "near_scores"]
 
 
 @dataclass(frozen=True)
@@ -192,8 +192,11 @@ class KernelRecorder(Recorder[tuple[Floats, Floats]]):
         )  # fmt: skip
 
 
-class SpatialMatrix(Protocol):
-    """A kernel matrix whose rows can be put in spatial order (`kernels.rows.KernelRows`)."""
+class ExactMatrix(KernelMatrix, Protocol):
+    """A kernel matrix that can be had in double precision, and in spatial order (`kernels.rows.KernelRows`)."""
+
+    def in_double(self, rows: Ints, cache_size: float) -> "ExactMatrix":
+        """That of some of the rows; the megabytes of its cache are raised to two rows."""
 
     def tiles(self, rows: Ints, dtype: npt.DTypeLike, reach: float) -> TiledMatrix:
         """Some of the rows, without values below `2^-reach`."""
@@ -248,23 +251,26 @@ def certified(
     return made, known & (upper > 0.0)
 
 
-def exact_scores(exact: Callable[[Ints], KernelMatrix], coef: Floats, rows: Ints) -> Floats:
-    """`K[rows] coef` in double precision, shape (len(rows),)."""
+def exact_scores(matrix: ExactMatrix, index: Ints, cache_size: float, coef: Floats, rows: Ints) -> Floats:
+    """`K[rows] coef` in double precision, shape (len(rows),), with K of the rows `index` of the matrix."""
     support, wanted = np.flatnonzero(coef), coef != 0.0
     wanted[rows] = True
     both, scores = np.flatnonzero(wanted), np.zeros(rows.shape[0])
-    exact(both).add(np.searchsorted(both, support), coef[support], scores, np.searchsorted(both, rows))
+    exact = matrix.in_double(index[both], cache_size)
+    exact.add(np.searchsorted(both, support), coef[support], scores, np.searchsorted(both, rows))
     return scores
 
 
-def near_scores(exact: Callable[[Ints], SpatialMatrix], coef: Floats, rows: Ints, reach: float) -> Floats:
+def near_scores(
+    matrix: ExactMatrix, index: Ints, cache_size: float, coef: Floats, rows: Ints, *, reach: float
+) -> Floats:
     """The same without the kernel values below `2^-reach`: most, where a Gaussian kernel is narrow.
 
     Their sum is at most `2^-reach sum |coef|`.
     """
     support = np.flatnonzero(coef)
     both = np.union1d(rows, support)
-    tiles = exact(both).tiles(np.arange(both.shape[0]), np.float64, reach)
+    tiles = matrix.in_double(index[both], cache_size).tiles(np.arange(both.shape[0]), np.float64, reach)
     moved, scores = coef[both[tiles.order]], np.zeros(both.shape[0])
     places = np.flatnonzero(moved)
     tiles.add(places, moved[places], scores)

@@ -193,12 +193,9 @@ class KernelProblem:
         """The intercept that minimises the primal at given scores (`best_bias`); 0 without a bias."""
         return best_bias(self.y, self.upper, scores) if self.fit_intercept else 0.0
 
+    @cached_property
     def bounds(self) -> tuple[Floats, Floats]:
         """Least and largest value of every coefficient, shapes (n,); made once, so not to be changed in place."""
-        return self._bounds
-
-    @cached_property
-    def _bounds(self) -> tuple[Floats, Floats]:
         # A positive row has its coefficient in [0, C_i], a negative one in [-C_i, 0].
         signed = self.y * self.upper
         return np.minimum(signed, 0.0), np.maximum(signed, 0.0)
@@ -208,7 +205,7 @@ class KernelProblem:
         if start is None:
             return np.zeros(self.n_rows)
         # A start may come from another C or other weights, and then lies outside of these bounds.
-        coef = np.clip(start, *self.bounds()).astype(np.float64)
+        coef = np.clip(start, *self.bounds).astype(np.float64)
         # A sum of 0 that is off by rounding only is left as it is: the start may be an optimum.
         if self.fit_intercept and abs(float(coef.sum())) > 1e-12 * float(np.abs(coef).sum()):
             balance(coef)

@@ -119,7 +119,7 @@ class _Part:
         self.rows = problem.rows if self.whole else problem.rows.subset(index)
         self.index, self.coef = index, run.coef[index]
         self.gradient = problem.y[index] - run.scores[index]
-        diagonal, bounds = run.diagonal[index].astype(self.rows.dtype), (bound[index] for bound in problem.bounds())
+        diagonal, bounds = run.diagonal[index].astype(self.rows.dtype), (bound[index] for bound in problem.bounds)
         self._variables = pair_steps.Variables(diagonal, self.gradient, self.coef, *bounds)
         # Room for the compiled steps is made once a part, not once a step.
         self._room = np.empty((5, m), self.rows.dtype)

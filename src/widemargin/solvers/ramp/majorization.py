@@ -191,26 +191,26 @@ class _Walk:
         """Largest excess of a constraint, 0 where all are met."""
         return float(np.maximum(self.excess, 0.0).max(initial=0.0))
 
-    def merit(self, rho: float) -> float:
+    def merit(self) -> float:
         """Ramp objective plus penalty; violations below 1e-5 are free."""
-        return self.objective + rho * float(np.maximum(self.excess - MajorizeOptions.free, 0.0).sum())
+        return self.objective + self.rho * float(np.maximum(self.excess - MajorizeOptions.free, 0.0).sum())
 
-    def step(self, rho: float, tol: float) -> bool:
+    def step(self, tol: float) -> bool:
         """One majorisation step; False, and no move, where the merit did not fall even at a tenth of the tolerance."""
         # The ramp is the difference of two hinges. The convex one is kept, the concave one is replaced by its tangent
         # at the present score, which lies above it: so the majoriser is convex, is nowhere below the ramp, and touches
         # it here.
         sub: ConstrainedHinge = self.problem.majorise(self.z)
         # The majoriser is tight here, so whatever lowers it lowers the merit.
-        before, here = self.merit(rho), (self.objective, self.excess)
+        before, here = self.merit(), (self.objective, self.excess)
         state = self.state
         # a step solved too loosely may raise the merit; it is then solved ten times as exactly, once
         for attempt_tol in (tol, 0.1 * tol):
-            result = self.convex(sub, tol=attempt_tol, start=state, rho=rho, budget=self.budget)
+            result = self.convex(sub, tol=attempt_tol, start=state, rho=self.rho, budget=self.budget)
             self.n_iter += result.n_iter
             z = self.problem.scores(result.w, result.b)
             self.objective, self.excess = self.problem.ramp_values(result.w, z)
-            after = self.merit(rho)
+            after = self.merit()
             state = self.state = result.state
             # At a minimum the merit stays, up to the rounding of its sums: the gap is of this point.
             self.last, self.certified = result, after <= before + 1e-13 * abs(before)
@@ -218,7 +218,7 @@ class _Walk:
                 self.w, self.b, self.z = result.w, result.b, z
                 self.n_steps += 1
                 self.history.append({
-                    "step": float(self.n_steps), "rows": float(z.shape[0]), "rho": rho, "lam": self.problem.lam,
+                    "step": float(self.n_steps), "rows": float(z.shape[0]), "rho": self.rho, "lam": self.problem.lam,
                     "merit": after, "objective": self.objective, "violation": self.violation, "gap": result.gap,
                     "iterations": float(result.n_iter), "seconds": self.budget.elapsed,
                 })  # fmt: skip
@@ -314,7 +314,7 @@ def _run(walk: _Walk, options: MajorizeOptions) -> _Walk:
         # The smallest penalty that makes the constraints hold conditions the subproblems best, so it grows from below.
         for rho in options.rhos:
             walk.rho = rho
-            _descend(walk, rho, options)
+            _descend(walk, options)
             if walk.budget.exhausted or walk.violation <= options.feasibility_tol:
                 break
     except KeyboardInterrupt:
@@ -342,7 +342,7 @@ def _result(walk: _Walk, options: MajorizeOptions) -> RampResult:
     )  # fmt: skip
 
 
-def _descend(walk: _Walk, rho: float, options: MajorizeOptions) -> None:
+def _descend(walk: _Walk, options: MajorizeOptions) -> None:
     """Loose steps until the merit stalls, then one at the final tolerance.
 
     Near w = 0 the ramp problem has plateaus on which a loose step gains nothing. Where the last step shows that there
@@ -352,30 +352,31 @@ def _descend(walk: _Walk, rho: float, options: MajorizeOptions) -> None:
     """
 
     def stalled(before: float) -> bool:
-        return before - walk.merit(rho) < options.stall * abs(before)
+        return before - walk.merit() < options.stall * abs(before)
 
-    left, tol = options.steps, options.loose_tol if rho == options.rhos[0] else options.later_tol
-    began, last_tol = walk.merit(rho), options.tol
+    first, last = walk.rho == options.rhos[0], walk.rho >= options.rhos[-1]
+    left, tol = options.steps, options.loose_tol if first else options.later_tol
+    began, last_tol = walk.merit(), options.tol
     while True:
         # Loose steps do most of the descent at a fraction of the cost. Each is tight at the last point, so the merit
         # falls until the hinges stop changing.
         for _ in range(left):
-            before = walk.merit(rho)
-            if not walk.step(rho, tol):
+            before = walk.merit()
+            if not walk.step(tol):
                 break
             left -= 1
             if walk.budget.exhausted or stalled(before):
                 break
-        hopeless = rho < options.rhos[-1] and walk.violation > 10.0 * options.feasibility_tol
+        hopeless = not last and walk.violation > 10.0 * options.feasibility_tol
         if walk.last is not None and (walk.budget.exhausted or hopeless):
             return
         # The step that carries the certificate; what it gains shows whether the loose ones had really arrived.
-        before = walk.merit(rho)
-        moved = walk.step(rho, last_tol)
+        before = walk.merit()
+        moved = walk.step(last_tol)
         if left == 0 or walk.budget.exhausted:
             return
         if not moved or stalled(before):
-            on_plateau = rho == options.rhos[0] and stalled(began)
+            on_plateau = first and stalled(began)
             if not on_plateau or last_tol <= options.finest:
                 return
             tol = last_tol = max(0.1 * last_tol, options.finest)

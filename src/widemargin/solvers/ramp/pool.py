@@ -8,6 +8,7 @@ respect.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Protocol
 
 from widemargin._typing import Floats
@@ -18,6 +19,9 @@ __all__ = ["Candidate", "Measures", "Moves", "Pool"]
 
 ROUNDING = 1e-10
 """Excess (in rates) that counts as rounding."""
+
+by_rank = attrgetter("rank")
+"""By which candidates are sorted, the best first."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,7 @@ class Candidate:
     @property
     def violation(self) -> float:
         """Sum of the excesses, rounding left out; 0 where every bound is met."""
-        return self.misses(range(self.excess.shape[0]))
+        return float(self.excess[self.excess > ROUNDING].sum())
 
     def misses(self, constraints: Sequence[int]) -> float:
         """Sum of the excesses of these constraints, rounding left out."""
@@ -181,7 +185,7 @@ class Pool:
     @property
     def best(self) -> Candidate:
         """The member of least violation, and among these of lowest objective."""
-        return min(self.members, key=lambda member: member.rank)
+        return min(self.members, key=by_rank)
 
     def add_between(self, one: Candidate, other: Candidate) -> None:
         """Take in the best classifier between two."""
@@ -201,7 +205,7 @@ class Pool:
         if self.measures.moves is not None and not budget.exhausted:
             # Also dominated models are tried: moves from them end in other places than moves from the best one, and
             # sometimes in better ones. Each is tried once.
-            self._raw.sort(key=lambda candidate: candidate.rank)
+            self._raw.sort(key=by_rank)
             best, self._raw = self._raw[:most], self._raw[most:]
             for candidate in self.measures.moves.polish(best, budget):
                 self.add(candidate)

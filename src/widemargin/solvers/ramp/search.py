@@ -20,7 +20,7 @@ from widemargin.solvers.base import Budget, ConvexState
 from widemargin.solvers.convex.subsample_start import is_uneven
 from widemargin.solvers.ramp.conflicts import impossible_subset
 from widemargin.solvers.ramp.majorization import ConvexSolver, MajorizeOptions, RampProblem, RampResult, minimise_ramp
-from widemargin.solvers.ramp.pool import Candidate, Measures, Pool
+from widemargin.solvers.ramp.pool import Candidate, Measures, Pool, by_rank
 from widemargin.solvers.ramp.tightening import enforce
 
 __all__ = ["LadderOptions", "refine", "search"]
@@ -121,7 +121,7 @@ def search(
                 solution = _plain(problem, convex, options, budget)
                 pool.count(solution)
                 plain = pool.judge(solution)
-            for member in sorted(pool.members, key=lambda member: member.rank)[: OPTIONS.polished]:
+            for member in sorted(pool.members, key=by_rank)[: OPTIONS.polished]:
                 pool.add_between(member, plain)
         refine(problem, convex, pool, options, budget)
         if small:

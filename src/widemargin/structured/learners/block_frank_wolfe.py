@@ -6,49 +6,19 @@ dual grows most; for margin rescaling of label sets every label goes its own way
 fixed weights; it is made when the gaps summed over the last pass promise success, and now and then.
 """
 
+from functools import partial
+
 import numpy as np
 
-from widemargin._typing import Ints
 from widemargin.solvers.base import Budget
 from widemargin.structured.learners.example_rows import row_parts
-from widemargin.structured.learners.passes import CompiledPasses, ManyPasses, Passes, choose_passes
+from widemargin.structured.learners.passes import choose_passes
 from widemargin.structured.learners.problem import Blocks, StructuredProblem, begin, dual_value, norm2, weights_of
 from widemargin.structured.learners.result import DEFAULTS, LearnerOptions, LearnerRecorder, LearnerResult
-from widemargin.structured.learners.visits import Average, go_by_label, remember, update_block
+from widemargin.structured.learners.visits import Average
 from widemargin.structured.model import Weights
 
-__all__ = ["one_pass", "solve"]
-
-
-def one_pass(passes: Passes, order: Ints, t: int, blocks: Blocks, weights: Weights, average: Average | None) -> float:
-    """Steps for the examples of `order`, in place, after t earlier ones; returns the sum of the gaps of the blocks."""
-    problem, total = passes.problem, 0.0
-    if isinstance(passes, (CompiledPasses, ManyPasses)):
-        return passes.steps(order, t, blocks, weights, average)
-    # A model whose own argmax found the labels; those of relaxations are fractions, which have no steps of their own.
-    compiled = None if problem.slack else problem.compiled
-    for i, u, seen in passes.violations(order, weights):
-        t += 1
-        first, last = int(problem.start[i]), int(problem.start[i + 1])
-        passes.queries += seen.queries
-        a, b = blocks.a[first:last], blocks.b[i]
-        if average is not None:
-            sums_a, sums_loss, sums_theta, visited = average
-            remember(a, blocks.loss, weights.theta, t, visited, sums_a[first:last], sums_loss, sums_theta, i)
-        gram = problem.gram[problem.gram_start[i] : problem.gram_start[i + 1]]
-        p, p_b, loss, before = np.ascontiguousarray(seen.A), np.ascontiguousarray(seen.b), seen.loss, -np.inf
-        if compiled is not None:
-            truth, weight = compiled.encode(problem.Y[i]), float(problem.weight[i])
-            loss, before = go_by_label(
-                u, weights.theta, truth, weight, 1.0, gram[0], compiled.structure, problem.C, a, b, p, p_b, loss
-            )
-        gap, _ = update_block(
-            problem.rows, first, last, gram, u, p, p_b, loss, problem.C, a, b, blocks.loss, i, *weights
-        )
-        gap = max(gap, before)
-        # Labels of a batch may be out of date by now: then there is no step, and the gap may be negative.
-        total += max(0.0, gap) if passes.stale else gap
-    return total
+__all__ = ["solve"]
 
 
 def solve(
@@ -123,8 +93,8 @@ def solve(
         recorder.evaluate(mean, averaged=True)
 
     converged = recorder.run_passes(
-        lambda order: one_pass(passes, order, recorder.steps, blocks, weights, iterates), judge,
-        lambda: dual_value(blocks, weights), max_iter=max_iter, check_every=check_every, seed=seed, options=options,
+        partial(passes.steps, blocks=blocks, weights=weights, average=iterates), judge,
+        partial(dual_value, blocks, weights), max_iter=max_iter, check_every=check_every, seed=seed, options=options,
     )  # fmt: skip
     # Ctrl-C may come between a block and its weights.
     if budget.interrupted:

@@ -1,7 +1,7 @@
 """Passes over the examples: compiled where the model's argmax is (`structured.compiled`), in Python otherwise.
 
-Both visit the same examples in the same order and call the same compiled loops on rows and blocks. The steps that a
-learner makes on the way are its own (`block_frank_wolfe`).
+Both visit the same examples in the same order and call the same compiled loops on rows and blocks. The steps on the way
+are those of `block_frank_wolfe`.
 
 Where an oracle takes longer than everything else, the labels of a batch of examples are looked for at the same weights,
 on the workers of a Dask cluster or in threads; then the blocks move one after the other, each by an exact line search
@@ -30,8 +30,11 @@ from widemargin.structured.learners.visits import (
     Average,
     Buffers,
     Training,
+    go_by_label,
     go_to,
     no_sums,
+    remember,
+    update_block,
     visit,
 )
 from widemargin.structured.model import Weights
@@ -94,6 +97,35 @@ class PythonPasses:
         for i in examples.tolist():
             own = None if slack is None else float(slack[i])
             yield self.problem.violation(i, self.problem.potentials(i, weights.W), weights.theta, own)
+
+    def steps(self, order: Ints, t: int, blocks: Blocks, weights: Weights, average: Average | None) -> float:
+        """Steps for the examples of `order`, in place, after t earlier ones; returns the sum of the gaps."""
+        problem, total = self.problem, 0.0
+        # A model whose own argmax found the labels; those of relaxations are fractions, which have no steps of their
+        # own.
+        compiled = None if problem.slack else problem.compiled
+        for i, u, seen in self.violations(order, weights):
+            t += 1
+            first, last = int(problem.start[i]), int(problem.start[i + 1])
+            self.queries += seen.queries
+            a, b = blocks.a[first:last], blocks.b[i]
+            if average is not None:
+                sums_a, sums_loss, sums_theta, visited = average
+                remember(a, blocks.loss, weights.theta, t, visited, sums_a[first:last], sums_loss, sums_theta, i)
+            gram = problem.gram[problem.gram_start[i] : problem.gram_start[i + 1]]
+            p, p_b, loss, before = np.ascontiguousarray(seen.A), np.ascontiguousarray(seen.b), seen.loss, -np.inf
+            if compiled is not None:
+                truth, weight = compiled.encode(problem.Y[i]), float(problem.weight[i])
+                loss, before = go_by_label(
+                    u, weights.theta, truth, weight, 1.0, gram[0], compiled.structure, problem.C, a, b, p, p_b, loss
+                )
+            gap, _ = update_block(
+                problem.rows, first, last, gram, u, p, p_b, loss, problem.C, a, b, blocks.loss, i, *weights
+            )
+            gap = max(gap, before)
+            # Labels of a batch may be out of date by now: then there is no step, and the gap may be negative.
+            total += max(0.0, gap) if self.stale else gap
+        return total
 
     def responses(self, weights: Weights, *, keep: bool = False, slack: Floats | None = None) -> Responses:
         """The most violating labels of all examples at fixed weights."""
@@ -198,7 +230,7 @@ class ManyPasses(PythonPasses):
         self._batch = batch or max(1, min(64, problem.n // 16))
 
     def steps(self, order: Ints, t: int, blocks: Blocks, weights: Weights, average: Average | None) -> float:
-        """Steps for the examples of `order`, in place, after t earlier ones; returns the sum of the gaps."""
+        """See `PythonPasses`."""
         problem, total = self.problem, 0.0
         sums = no_sums(blocks) if average is None else average
         for first in range(0, order.shape[0], self._batch):
@@ -247,7 +279,7 @@ class CompiledPasses:
         self._idle = list[tuple[Work, Buffers]]()
 
     def steps(self, order: Ints, t: int, blocks: Blocks, weights: Weights, average: Average | None) -> float:
-        """Steps for the examples of `order`, in place, after t earlier ones; returns the sum of the gaps."""
+        """See `PythonPasses`."""
         self.queries += order.shape[0]
         purpose, sums = (STEPS, no_sums(blocks)) if average is None else (AVERAGED_STEPS, average)
         return visit(

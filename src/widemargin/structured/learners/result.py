@@ -168,7 +168,7 @@ class LearnerRecorder(Recorder[Weights]):
         super().bound(dual / (1.0 + self.problem.rounding))
 
     def run_passes(
-        self, visit: Callable[[Ints], float], judge: Callable[[], None], dual: Callable[[], float], *,
+        self, visit: Callable[[Ints, int], float], judge: Callable[[], None], dual: Callable[[], float], *,
         max_iter: int, check_every: int | None, seed: int, options: LearnerOptions,
     ) -> bool:  # fmt: skip
         """Visit all examples in a random order, pass after pass, until a certificate closes the gap or time runs out.
@@ -176,8 +176,8 @@ class LearnerRecorder(Recorder[Weights]):
         Parameters
         ----------
         visit : callable
-            `visit(order)` makes the steps of these examples; returns the sum of the gaps of their blocks, NaN where
-            these are not known.
+            `visit(order, t)` makes the steps of these examples after t earlier ones; returns the sum of the gaps of
+            their blocks, NaN where these are not known.
         judge : callable
             Evaluates the weights of now, and takes in the lower bound that they come with.
         dual : callable
@@ -198,7 +198,7 @@ class LearnerRecorder(Recorder[Weights]):
                 # A pass in parts, so that the clock is looked at within a long one.
                 for first in range(0, n, options.examples_between_clocks):
                     part = order[first : first + options.examples_between_clocks]
-                    promised += visit(part)
+                    promised += visit(part, self.steps)
                     self.steps += part.shape[0]
                     if self.budget.exhausted:
                         break

@@ -39,7 +39,7 @@ def test_the_exact_optimum(seed, C, fit_intercept):
     assert result.status is Status.CONVERGED and result.violation <= 1e-7
     assert result.primal == pytest.approx(best, rel=1e-6) and result.dual == pytest.approx(best, rel=1e-6)
     # The certificate is that of these coefficients, within their bounds.
-    low, high = p.bounds()
+    low, high = p.bounds
     assert (low <= result.coef).all() and (result.coef <= high).all()
     at = p.values(result.coef, X @ (X.T @ result.coef), result.intercept)
     np.testing.assert_allclose((result.primal, result.dual), at[:2], rtol=1e-9)

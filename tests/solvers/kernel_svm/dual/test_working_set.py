@@ -196,7 +196,7 @@ def test_any_small_problem_is_solved(seed, fit_intercept, size):
     y = np.where(rng.random(n) < 0.5, 1.0, -1.0)
     p = problem(X, y, rng.uniform(0.1, 10, n) ** 2, fit_intercept=fit_intercept)
     result = working_set.solve(p, tol=1e-6, options=WorkingSetOptions(size=size))
-    lower, upper = p.bounds()
+    lower, upper = p.bounds
     assert result.status is Status.CONVERGED
     assert ((result.coef >= lower) & (result.coef <= upper)).all()
     assert result.primal - result.dual <= 1e-6 * (p.upper.sum() + 1.0)
@@ -223,8 +223,8 @@ def test_compiled_loops_are_their_python(kind):
     slot, change = np.array([3, 1, 7, 2, 9, 30]), rng.normal(size=6)
     sums, same = np.ones(40), np.ones(40)
     add_rows(K, slot, change, sums)
-    add_columns.py_func(K, slot, change, 0, same[:30])
-    add_columns.py_func(K, slot, change, 30, same[30:])
+    add_columns.py_func(K, slot, change, same, 0, 30)
+    add_columns.py_func(K, slot, change, same, 30, len(same))
     np.testing.assert_allclose(sums, 1.0 + change @ K[slot].astype(float), rtol=1e-12)
     np.testing.assert_allclose(sums, same, rtol=1e-12)
     work, place = np.array([5, 0, 8, 6]), np.array([-1, 1, -1, 0])  # two of them were in the last block
@@ -232,7 +232,7 @@ def test_compiled_loops_are_their_python(kind):
     block, same_block = np.empty((4, 4), kind), np.empty((4, 4), kind)
     pair_steps.gather(K, work, work, before, place, block)
     for new in (True, False):
-        pair_steps.gather_rows.py_func(K, work, work, before, place, same_block, 0, 4, new)
+        pair_steps.gather_rows.py_func(K, work, work, before, place, same_block, new, 0, 4)
     np.testing.assert_array_equal(block, K[np.ix_(work, work)])
     np.testing.assert_array_equal(same_block, block)
 

@@ -133,7 +133,7 @@ class _Run:
         self._y, self._cost, self._coef, self.scores = (
             put(vector) for vector in (problem.y, problem.upper, coef, scores)
         )
-        self._lower, self._upper = (put(vector) for vector in problem.bounds())
+        self._lower, self._upper = (put(vector) for vector in problem.bounds)
 
     def copy(self, _: object) -> tuple[Any, Any]:
         """The present coefficients and scores: on the device, as only the last such copy is ever wanted elsewhere."""

@@ -4,6 +4,7 @@ The variables are `b_i = y_i a_i` in [lower_i, upper_i], and `g = y - K b` is th
 step moves one of them up and another one down by the same amount, without a bias it moves two as far as each wants.
 """
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,16 +48,13 @@ def gather(buffer: Reals, slot: Ints, work: Ints, before: Reals, place: Ints, bl
     """
     # The others come from the last block; what it lacks of them has just been read, as K is symmetric.
     for new in (True, False):
-
-        def part(first: int, last: int, new: bool = new) -> None:
-            gather_rows(buffer, slot, work, before, place, block, first, last, new)
-
+        part = partial(gather_rows, buffer, slot, work, before, place, block, new)
         in_threads(work.shape[0], max(1, (1 << 17) // work.shape[0]), part)
 
 
 @kernel
 def gather_rows(
-    buffer: Reals, slot: Ints, work: Ints, before: Reals, place: Ints, block: Reals, first: int, last: int, new: bool
+    buffer: Reals, slot: Ints, work: Ints, before: Reals, place: Ints, block: Reals, new: bool, first: int, last: int
 ) -> None:
     """`gather` of some rows: those that are new to the block, or the others, whose symmetric values have been read."""
     q = work.shape[0]

@@ -201,6 +201,6 @@ class _Stage:
         """The rows of the cell with the largest sum of violations."""
         size, n = self.options.cell, self.part.n_rows
         sums = np.empty(-(-n // size))
-        excess_sums(self.part.y, self.scores, self.coef, *self.part.bounds(), middle, size, sums)
+        excess_sums(self.part.y, self.scores, self.coef, *self.part.bounds, middle, size, sums)
         best = size * int(np.argmax(sums))
         return np.arange(best, min(best + size, n))

@@ -143,7 +143,7 @@ def solve(
     """
     budget = budget or Budget()
     problem.refuse_small_cache()
-    lower, upper = problem.bounds()
+    lower, upper = problem.bounds
     coef = problem.feasible(start)
     scores = responses(problem.rows, coef) if scores is None else scores
     # A pair needs two rows, and no set is larger than the cache or the problem.
@@ -239,7 +239,7 @@ class Block:
         self, problem: KernelProblem, size: int, budget: Budget, options: WorkingSetOptions = WorkingSetOptions()
     ) -> None:
         self._rows, self._y, self._pairs = problem.rows, problem.y, problem.fit_intercept
-        self._bounds = problem.bounds()
+        self._bounds = problem.bounds
         self._size, self._dtype = size, problem.rows.dtype
         self._blocks: Reals | None = None  # the present and the last one
         self._last: Ints = np.empty(0, dtype=np.int64)
@@ -368,7 +368,7 @@ def renewed(work: Ints, left: Violation, size: int, n_rows: int) -> Ints:
 def violation(problem: KernelProblem, coef: Floats, scores: Floats, count: int) -> Violation:
     """The largest violation, and the `count` rows of either side that violate most."""
     up, down = np.empty(problem.n_rows), np.empty(problem.n_rows)
-    highest, lowest = gradient_sides(problem.y, scores, coef, *problem.bounds(), up, down)
+    highest, lowest = gradient_sides(problem.y, scores, coef, *problem.bounds, up, down)
     if problem.fit_intercept:
         size = max(0.0, highest - lowest)
         middle = 0.5 * (highest + lowest) if np.isfinite(highest - lowest) else 0.0
