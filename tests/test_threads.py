@@ -170,9 +170,9 @@ def test_products_with_rows_are_those_of_one_thread(kind: str, d: int, monkeypat
     w, g, cell = rng.normal(size=d), rng.normal(size=60), rng.integers(0, 4, 60).astype(np.int32)
 
     def answers() -> list[np.ndarray]:
-        rows, sums = RowBlocks([(given, None), (given, np.arange(10, 50))]), np.zeros((4, d))
+        rows, sums = RowBlocks([(given, None), (given, np.arange(10, 50))]), np.zeros((2, 4, d))
         twice = np.concatenate([np.arange(60), np.arange(10, 50)])
-        rows.add_cell_sums(cell[twice], g[twice], sums)
+        rows.add_cell_sums(cell[twice], g[twice], g[twice[::-1]], *sums)
         gram, total = rows.moments(g[twice], centred=True)
         return [rows.dot(w), rows.tdot(g[twice]), sums, np.tril(gram), total, rows.norms2(), *rows.diagonal(g[twice])]
 

@@ -36,14 +36,12 @@ def test_products_are_those_of_the_features(which):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("k", [0, 1, 3, 7])
-def test_several_products_at_once(dtype, k):
+def test_products_are_in_double_precision(dtype):
     rng = np.random.default_rng(0)
-    X, C = rng.standard_normal((12, 3)), rng.standard_normal((12, k))
-    products = GramRows((X @ X.T).astype(dtype)).times(C)
-    assert products.shape == (12, k)
-    assert products.dtype == np.float64
-    np.testing.assert_allclose(products, X @ X.T @ C, atol=1e-4 if dtype is np.float32 else 1e-12)
+    X, c = rng.standard_normal((12, 3)), rng.standard_normal(12)
+    product = GramRows((X @ X.T).astype(dtype)).dot(c)
+    assert product.dtype == np.float64
+    np.testing.assert_allclose(product, X @ X.T @ c, atol=1e-4 if dtype is np.float32 else 1e-12)
 
 
 def test_products_do_not_alias_what_is_remembered():

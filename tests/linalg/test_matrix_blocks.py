@@ -105,11 +105,12 @@ def test_cell_sums_match_numpy(built: Any, storage: str) -> None:
     rng = np.random.default_rng(2)
     cell = rng.integers(0, 4, n).astype(np.int32)
     plus, minus = rng.random(n) * (rng.random(n) < 0.5), rng.random(n) * (rng.random(n) < 0.5)
-    sums = np.zeros((5, d))
-    blocks.add_cell_sums(cell, plus, sums)
-    blocks.add_cell_sums(cell, -minus, sums)
+    above, below = np.zeros((2, 5, d))
+    blocks.add_cell_sums(cell, plus, minus, above, below)
+    blocks.add_cell_sums(cell, -minus, plus, above, below)
     for c in range(5):
-        np.testing.assert_allclose(sums[c], X[cell == c].T @ (plus - minus)[cell == c], rtol=0, atol=1e-13)
+        np.testing.assert_allclose(above[c], X[cell == c].T @ (plus - minus)[cell == c], rtol=0, atol=1e-13)
+        np.testing.assert_allclose(below[c], X[cell == c].T @ (minus + plus)[cell == c], rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("storage", STORAGES)
@@ -275,8 +276,8 @@ def test_compiled_loops_equal_their_python_source() -> None:
         products.csr_squares: ((*csr, plus), [(7,)]),
         products.csr_norms2: ((*csr[:3], w, csr[3]), [(5,)]),
         products.add_border_csr: ((*csr, C), [(2, 7)]),
-        products.csr_cell_sums: ((*csr, cell, plus), [(2, 7)]),
-        products.dense_cell_sums: ((X, csr[3], cell, minus), [(2, 7)]),
+        products.csr_cell_sums: ((*csr, cell, plus, minus), [(2, 7), (2, 7)]),
+        products.dense_cell_sums: ((X, csr[3], cell, minus, plus), [(2, 7), (2, 7)]),
         products.dense_dot: ((wide, long, csr[3]), [(5,)]),
         products.dense_tdot: ((X, csr[3], g), [(7,)]),
         products.dense_norms2: ((X, w, csr[3]), [(5,)]),

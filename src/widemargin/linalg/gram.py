@@ -77,7 +77,9 @@ class GramRows:
         """`X w = K c`, shape (n,). The product of the last c is remembered: its square is often wanted next."""
         if self._last is None or not np.array_equal(self._last[0], c):
             if self.matrix is not None:
-                product = self.times(c)
+                # A symmetric product reads half of the matrix.
+                symv = get_blas_funcs("symv", (self.matrix,))
+                product = np.asarray(symv(1.0, self.matrix.T, c.astype(self.dtype, copy=False), lower=1), np.float64)
             else:
                 # Only the rows whose coefficient is not 0 are fetched, a batch at a time.
                 product, used = np.zeros(self.n_rows), np.flatnonzero(c)
@@ -93,21 +95,6 @@ class GramRows:
 
     def forget(self) -> None:
         """As `RowBlocks.forget`, which frees what would count; beside K one product does not."""
-
-    def times(self, c: Floats) -> Floats:
-        """K times a vector of shape (n,), or the columns of a matrix of shape (n, k); K has to be in memory."""
-        assert self.matrix is not None
-        if c.ndim == 2:
-            # For up to four right-hand sides one product each, reading half of K, was measured to be quicker.
-            if c.shape[1] <= 4:
-                return np.column_stack([self.times(c[:, j]) for j in range(c.shape[1])]) if c.shape[1] else c.copy()
-            # One product reads the whole matrix once for all right-hand sides.
-            rows = np.ascontiguousarray(c.T, dtype=self.dtype)
-            return np.asarray(rows @ self.matrix, dtype=np.float64).T
-        # A symmetric product reads half of the matrix.
-        symv = get_blas_funcs("symv", (self.matrix,))
-        product = symv(1.0, self.matrix.T, c.astype(self.dtype, copy=False), lower=1)
-        return np.asarray(product, dtype=np.float64)
 
     def tdot(self, g: Floats) -> Floats:
         """`X' g` in coefficients: a copy of g."""

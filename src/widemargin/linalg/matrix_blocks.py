@@ -180,15 +180,16 @@ class RowBlocks:
             block.add(block.loop(products.csr_tdot, products.dense_tdot), (g[block.place],), out)
         return out
 
-    def add_cell_sums(self, cell: Cells, g: Floats, out: Floats) -> None:
-        """Add `g_i x_i` to `out[cell_i]`, shape (k, d); rows where g is zero cost nothing.
+    def add_cell_sums(self, cell: Cells, g: Floats, h: Floats, above: Floats, below: Floats) -> None:
+        """Add `g_i x_i` to `above[cell_i]` and `h_i x_i` to `below[cell_i]`, shape (k, d) both.
 
-        With these sums `X' C` is at hand for every C that is a combination of columns g with coefficients by cell: the
-        gradients of the objective and of all constraints together. Where g changes, only the changes need be added.
+        With these sums `X' C` is at hand for every C that is a combination of columns g and h with coefficients by
+        cell: the gradients of the objective and of all constraints together. Where g and h change, only the changes
+        need be added: rows where both are zero cost nothing.
         """
         for block in self.blocks:
-            mine = (cell[block.place], g[block.place])
-            block.add(block.loop(products.csr_cell_sums, products.dense_cell_sums), mine, out)
+            mine = (cell[block.place], g[block.place], h[block.place])
+            block.add(block.loop(products.csr_cell_sums, products.dense_cell_sums), mine, above, below)
 
     @cached_property
     def centre(self) -> Floats:

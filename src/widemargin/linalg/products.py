@@ -65,15 +65,17 @@ def csr_squares(data: Reals, indices: Integers, indptr: Integers, row_of: Ints, 
 
 @kernel
 def csr_cell_sums(
-    data: Reals, indices: Integers, indptr: Integers, row_of: Ints, cell: Cells, g: Floats, out: Floats
-) -> None:
-    """Add `g_i x_i` to `out[cell_i]`; rows where g is zero cost nothing."""
+    data: Reals, indices: Integers, indptr: Integers, row_of: Ints, cell: Cells, g: Floats, h: Floats, above: Floats,
+    below: Floats,
+) -> None:  # fmt: skip
+    """Add `g_i x_i` to `above[cell_i]` and `h_i x_i` to `below[cell_i]`; rows where both are zero cost nothing."""
     for i in range(row_of.shape[0]):
-        gi = g[i]
-        if gi != 0.0:
+        gi, hi = g[i], h[i]
+        if gi != 0.0 or hi != 0.0:
             r, c = row_of[i], cell[i]
             for k in range(indptr[r], indptr[r + 1]):
-                out[c, indices[k]] += gi * data[k]
+                above[c, indices[k]] += gi * data[k]
+                below[c, indices[k]] += hi * data[k]
 
 
 @kernel
@@ -222,15 +224,16 @@ def dense_norms2(X: Reals, scale: Reals, row_of: Ints, out: Floats) -> None:
 
 
 @kernel
-def dense_cell_sums(X: Reals, row_of: Ints, cell: Cells, g: Floats, out: Floats) -> None:
-    """Add `g_i x_i` to `out[cell_i]`; rows where g is zero cost nothing."""
+def dense_cell_sums(X: Reals, row_of: Ints, cell: Cells, g: Floats, h: Floats, above: Floats, below: Floats) -> None:
+    """Add `g_i x_i` to `above[cell_i]` and `h_i x_i` to `below[cell_i]`; rows where both are zero cost nothing."""
     for i in range(row_of.shape[0]):
-        gi = g[i]
-        if gi != 0.0:
-            r, c = row_of[i], cell[i]
+        gi, hi = g[i], h[i]
+        if gi != 0.0 or hi != 0.0:
+            row, up, down = X[row_of[i]], above[cell[i]], below[cell[i]]
             for k in range(X.shape[1]):
                 # The sums of all rows of a cell serve every column that is constant on the cell.
-                out[c, k] += gi * X[r, k]
+                up[k] += gi * row[k]
+                down[k] += hi * row[k]
 
 
 def add_rows(buffer: Reals, slot: Integers, change: Reals, scores: Floats) -> None:

@@ -18,15 +18,18 @@ The model that is returned is the one of the dual point, `c = -xi / lam`: rows w
 coefficient 0, exactly.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from widemargin._typing import Floats
 from widemargin.exceptions import CapabilityError, KernelError
 from widemargin.linalg import cholesky
 from widemargin.linalg.cells import fill_columns
+from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.base import CertifiedRecorder, ConstrainedHinge, ConvexState
 from widemargin.solvers.convex.proximal import Line, NewtonOptions, ProximalRun, balance
-from widemargin.solvers.convex.smoothed_hinges import SmoothedHinges, Width
+from widemargin.solvers.convex.smoothed_hinges import NewtonRows, Width
 
 __all__ = ["KernelRun"]
 
@@ -49,14 +52,14 @@ class KernelRun(ProximalRun):
         Derivative of the smoothed Lagrangian with respect to each score, `s = rise - fall`.
     G : ndarray of shape (n, a)
         Slopes of the constraints whose multiplier is inside its range, G' of the module's head.
-    K_slope, KG : ndarrays
-        K times both.
+    K_slope, K_fall, KG : ndarrays
+        K times these.
     """
 
     # Where the kernel is degenerate a search to the minimum was measured to stall at kinks: 300 steps in place of 25 to
     # a gap of 1e-7 with a polynomial kernel. Elsewhere it saves no steps.
     exact_search = False
-    hinges: SmoothedHinges
+    hinges: NewtonRows
 
     def __init__(
         self, sub: ConstrainedHinge, rho: float, start: ConvexState | None, width: float, options: NewtonOptions
@@ -69,7 +72,11 @@ class KernelRun(ProximalRun):
                 f"solver 'newton' needs the whole kernel matrix of {n} rows in memory; use 'cutting-plane'."
             )
         up, um = np.zeros((2, n)) if start is None else np.array([start.up, start.um], dtype=np.float64)
-        self.hinges = SmoothedHinges(sub, self.rows.dot(self.w) - self.b, up, um)
+        # The rows of K are features like others: products with slopes are sums of rows by cell, and as most slopes stay
+        # from step to step, a few rows of K are read in place of all. These sums may grow to a quarter of K.
+        system = replace(options.system, cell_sums=n * n // 4)
+        scores, self.products = self.rows.dot(self.w) - self.b, RowBlocks([(self.K, None)])
+        self.hinges = NewtonRows(sub, scores, up, um, system, iterative=True, rows=self.products)
         self._decrement = np.inf
 
     @property
@@ -80,21 +87,20 @@ class KernelRun(ProximalRun):
     def begin(self, gap: float) -> None:
         """See `ProximalRun`."""
         self._decrement = np.inf
-        self._differentiate(0.0)
+        self._differentiate(0.0, afresh=gap < self.options.fine_gap)
 
-    def _differentiate(self, step: float) -> None:
+    def _differentiate(self, step: float, *, afresh: bool = False) -> None:
         """Go a step along the direction; first derivatives there with their products, and the second ones by row."""
         sub, vh, cell = self.sub, self.here.vh, self.sub.cell
         active = np.flatnonzero((vh > 0.0) & (vh < self.rho))
-        A, B = self.hinges.differentiate(step, vh, Width(self.delta, 0.0, first=False, afresh=False))
-        plus, minus = self.hinges.plus, self.hinges.minus
+        sums = self.hinges.slopes(step, vh, active, Width(self.delta, 0.0, first=False, afresh=afresh))[:, :-1]
+        self.K_slope, self.K_fall, self.KG = sums[0] - sums[1], sums[1], sums[2:].T
+        (A, B), plus, minus = sub.coef.per_cell(vh), self.hinges.plus, self.hinges.minus
         # One column a constraint inside its range: the rows' slopes times its coefficients.
         self.G = np.empty((cell.shape[0], active.shape[0]))
         fill_columns(*sub.coef.entries, sub.coef.places(active, sub.n_constraints), cell, plus, minus, self.G)
         self.rise, self.fall = plus * A[cell], minus * B[cell]
         self.slope = self.rise - self.fall
-        # Stored, because the gradient, the system and the certificate all need these products with K.
-        self.K_slope, self.KG = self.rows.times(self.slope), self.rows.times(self.G)
 
     def remaining(self) -> tuple[float, float]:
         """See `ProximalRun`; the decrement is that of the step just made, and the next one is shorter."""
@@ -141,9 +147,10 @@ class KernelRun(ProximalRun):
             share = wanted / (float(right[:, 1] @ solved[:, 1]) + 1e-12)
             q, db = q - share * solved[:, 1], share / lam
         # p is known on the band and through the few columns of G; the rest of the direction follows from it.
-        p = G @ q[inner:]
-        p[band] += q[:inner]
-        dc, change = -(gradient + p) / lam, -(products + self.rows.times(p)) / lam
+        inside = np.zeros(G.shape[0])
+        inside[band] = q[:inner]
+        dc = -(gradient + inside + G @ q[inner:]) / lam
+        change = -(products + self.products.tdot(inside) + KG @ q[inner:]) / lam
         self._direction, self.hinges.dz = (dc, db), change - db
         initial = float(gradient @ change) - float(self.slope.sum()) * db
         self._decrement = -0.5 * initial
@@ -163,7 +170,7 @@ class KernelRun(ProximalRun):
         up, down = balance(rise, fall) if sub.fit_intercept else (1.0, 1.0)
         # The representer theorem: the dual point is a model, w = -X' xi / lam, whose scores are at hand.
         xi = up * self.rise - down * self.fall
-        scores = -(up * self.K_slope + (up - down) * self.rows.times(self.fall)) / lam
+        scores = -(up * self.K_slope + (up - down) * self.K_fall) / lam
         square = self.rows.square(-xi / lam, scores)
         dual = 0.5 * (up * rise + down * fall) - 0.5 * lam * square - float(vh @ sub.gamma) + sub.constant
         recorder.add_dual(dual, vh)

@@ -18,6 +18,7 @@ from widemargin._numba import kernel
 from widemargin._threads import loop_over_rows, sums_over_rows
 from widemargin._typing import Cells, Flags, Floats, Ints, Reals
 from widemargin.linalg.cells import fill_columns
+from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.losses.ramp import clipped
 from widemargin.solvers.base import ConstrainedHinge, Shares
 from widemargin.solvers.convex.linear_system import BandGram, BandRows, Moments, SystemOptions
@@ -125,32 +126,34 @@ class NewtonRows(SmoothedHinges):
         As in `SmoothedHinges`.
     iterative : bool
         Whether systems are iterated: there is no Gram matrix then.
+    rows : RowBlocks, optional
+        Other features than those of `sub`.
     """
 
     def __init__(
         self, sub: ConstrainedHinge, z: Floats, up: Floats | Shares, um: Floats | Shares, options: SystemOptions, *,
-        iterative: bool,
+        iterative: bool, rows: RowBlocks | None = None,
     ) -> None:  # fmt: skip
         super().__init__(sub, z, up, um)
-        n, d, k = sub.rows.n_rows, sub.rows.n_features, sub.coef.n_cells
+        self.rows: RowBlocks = sub.rows if rows is None else rows
+        n, d, k = self.rows.n_rows, self.rows.n_features, sub.coef.n_cells
         self.iterative = iterative
         # Sums by cell make the gradients of all constraints at once, unless there are so many cells that these sums
         # would outgrow the rows.
         self.by_cells = 2 * k * d <= max(4 * n, options.cell_sums)
         self._above, self._below = np.zeros((2, k if self.by_cells else 0, d))
-        self._gram = None if iterative else BandGram(sub.rows, options, centred=sub.fit_intercept)
+        self._gram = None if iterative else BandGram(self.rows, options, centred=sub.fit_intercept)
 
     def bind(self, sub: ConstrainedHinge) -> None:
         """Go on with the same rows and coefficients, read anew."""
-        self.sub = sub
+        self.sub, self.rows = sub, sub.rows
         if self._gram is not None:
             self._gram.rows = sub.rows
 
     @property
     def centre(self) -> Floats:
         """Mean of the rows, shape (d,)."""
-        centre: Floats = self.sub.rows.centre
-        return centre
+        return self.rows.centre
 
     def slopes(self, step: float, multipliers: Floats, active: Ints, width: Width) -> Floats:
         """Go the step; then return the first derivatives, and store the second ones by row for `moments`.
@@ -165,14 +168,13 @@ class NewtonRows(SmoothedHinges):
             `sum_i s_i A U+ x_i`, `sum_i s_i B U- x_i`, and the gradients of the active constraints; in the last column
             the same sums without x.
         """
-        sub, rows, m = self.sub, self.sub.rows, self.sub.n_constraints
+        sub, rows, m = self.sub, self.rows, self.sub.n_constraints
         d = rows.n_features
         if width.afresh:
             self.plus[:], self.minus[:], self._above[:], self._below[:] = 0.0, 0.0, 0.0, 0.0
         A, B = self.differentiate(step, multipliers, width)
         if self.by_cells:  # Most slopes are 0 or 1 and stay so: only what changed is added.
-            rows.add_cell_sums(sub.cell, self.dz, self._above)
-            rows.add_cell_sums(sub.cell, self._fall, self._below)
+            rows.add_cell_sums(sub.cell, self.dz, self._fall, self._above, self._below)
         out = np.empty((2 + active.shape[0], d + 1))
         if self.by_cells:
             above, below = self._above, self._below
@@ -202,11 +204,11 @@ class NewtonRows(SmoothedHinges):
 
     def band(self) -> BandRows:
         """The band of the last slopes, for an iterated system."""
-        return BandRows(self.sub.rows, self.curvature)
+        return BandRows(self.rows, self.curvature)
 
     def move(self, dw: Floats, db: float, delta: float) -> float:
         """Set `dz` to the change of the scores by a step (dw, db); returns its square."""
-        self.sub.rows.dot(dw, out=self.dz)
+        self.rows.dot(dw, out=self.dz)
         square = np.zeros(1)
         sums_over_rows(shift, (self.dz,), square, given=(db,))
         return float(square[0])
