@@ -245,7 +245,6 @@ class Context:
 
     task: Task
     quick: bool = False
-    given_repeats: int | None = None
     data: Path | None = None
 
     def pick(self, full: T, quick: T) -> T:
@@ -255,7 +254,7 @@ class Context:
     @property
     def repeats(self) -> int:
         """Timed repeats."""
-        return 1 if self.quick else self.given_repeats or self.task.repeats
+        return 1 if self.quick else self.task.repeats
 
     @property
     def folder(self) -> Path:
@@ -304,19 +303,22 @@ class Context:
         return list(Parallel(n_jobs=self.pick(-1, 1))(delayed(function)(*case) for case in cases))
 
     def fresh(self, function: Callable[..., T], *arguments: Any, **environment: str) -> T:
-        """What `function(context, *arguments)` returns in a process of its own (a quick run stays in this one).
-
-        The process imports the module of the function and that of the task, and no other task.
-        """
+        """What `function(context, *arguments)` returns in a process of its own (a quick run stays in this one)."""
         if self.quick and not environment:
             return function(self, *arguments)
-        with patch.dict(os.environ, environment), ProcessPoolExecutor(1, get_context("spawn")) as pool:
-            return pool.submit(_alone, function, self, arguments).result()
+        with patch.dict(os.environ, environment):
+            return alone(_on_one_thread, function, self, *arguments)
 
 
-def _alone(function: Callable[..., T], context: Context, arguments: Sequence[Any]) -> T:
+def alone(function: Callable[..., T], *arguments: Any) -> T:
+    """What a function returns in a process of its own, which imports no task but those that it is handed."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        return pool.submit(function, *arguments).result()
+
+
+def _on_one_thread(function: Callable[..., T], *arguments: Any) -> T:
     with threadpool_limits(1):
-        return function(context, *arguments)
+        return function(*arguments)
 
 
 def each_fresh(
@@ -326,22 +328,17 @@ def each_fresh(
     return lambda ctx: [ctx.fresh(function, *case) for case in ctx.pick(cases, quick_cases)]
 
 
-def modules() -> list[str]:
-    """The modules of `benchmarks.tasks` that declare tasks."""
-    folder = Path(__file__).parent / "tasks"
-    return sorted(path.stem for path in folder.glob("*.py") if not path.stem.startswith("_"))
-
-
 def tasks_of(module: str) -> dict[str, Task]:
-    """The tasks of a module of `benchmarks.tasks`, or of one named in full, by name."""
-    found = importlib.import_module(module if "." in module else f"benchmarks.tasks.{module}")
-    classes = (each for each in vars(found).values() if isinstance(each, type) and each.__module__ == found.__name__)
+    """The tasks that a module declares, by name."""
+    found = importlib.import_module(module)
+    classes = (each for each in vars(found).values() if isinstance(each, type) and each.__module__ == module)
     return {each.name: each() for each in classes if issubclass(each, Task)}
 
 
 def all_tasks() -> dict[str, Task]:
     """Every task by its name."""
-    return {name: task for module in modules() for name, task in tasks_of(module).items()}
+    files = sorted((Path(__file__).parent / "tasks").glob("[!_]*.py"))
+    return {name: task for file in files for name, task in tasks_of(f"benchmarks.tasks.{file.stem}").items()}
 
 
 def grouped(rows: Iterable[Row], *keys: str) -> Iterator[tuple[Any, list[Row]]]:
