@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import scipy.sparse as sp
-from sklearn.datasets import make_classification, make_moons
 
 from widemargin import RateConstrainedClassifier
 from widemargin.distributed import labelled_rows
@@ -110,12 +109,6 @@ def towns(n: int = 40_000, columns: int = 3, centres: int = 800) -> Rows:
     return centre[of] + 0.02 * rng.normal(size=(n, columns)), np.where(rng.random(n) < 0.02, 1 - y, y)
 
 
-def moons(n: int = 4000, noise: float = 0.3, seed: int = 0) -> Rows:
-    """scikit-learn's two moons."""
-    X, y = make_moons(n, noise=noise, random_state=seed)
-    return X, y.astype(np.int64)
-
-
 KERNEL_FAMILIES: dict[str, Callable[..., Rows]] = {
     "drawn: one-hot": one_hot,
     "drawn: counts": counts,
@@ -129,7 +122,6 @@ KERNEL_FAMILIES: dict[str, Callable[..., Rows]] = {
     "drawn: spirals": spirals,
     "drawn: clusters": clusters,
     "drawn: towns": towns,
-    "drawn: moons": moons,
 }
 
 
@@ -141,12 +133,6 @@ def noisy(rng: np.random.Generator, n: int, d: int, noise: float) -> Rows:
     X, w = rng.normal(size=(n, d)), rng.normal(size=d)
     score = X @ w / np.linalg.norm(w)
     return X, (score + noise * rng.logistic(size=n) > 0).astype(np.int64)
-
-
-def corners(rng: np.random.Generator, n: int, d: int) -> Rows:
-    """Several clusters a class, in a corner of the features."""
-    X, y = make_classification(n, d, n_informative=6, n_clusters_per_class=3, random_state=int(rng.integers(2**31)))
-    return X, y.astype(np.int64)
 
 
 def heavy(rng: np.random.Generator, n: int, d: int) -> Rows:
@@ -178,10 +164,6 @@ def words(rng: np.random.Generator, n: int, d: int) -> Rows:
 
 
 RISK_FAMILIES: dict[str, tuple[Callable[[np.random.Generator, int], Rows], int]] = {
-    "drawn: 20 columns": (lambda rng, n: noisy(rng, n, 20, 0.3), 1000),
-    "drawn: 100 columns": (lambda rng, n: noisy(rng, n, 100, 0.1), 1000),
-    "drawn: corners": (lambda rng, n: corners(rng, n, 20), 1000),
-    "drawn: rare class": (lambda rng, n: rare(rng, n, 10, 0.1), 1000),
     "drawn: 50 columns": (lambda rng, n: noisy(rng, n, 50, 0.2), 1000),
     "drawn: heavy tails": (lambda rng, n: heavy(rng, n, 15), 1000),
     "drawn: many words": (lambda rng, n: words(rng, n, 200), 1000),
