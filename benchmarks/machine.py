@@ -19,8 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 
 LIBRARIES = (
-    "widemargin", "numpy", "scipy", "numba", "scikit-learn", "scikit-learn-intelex", "fairlearn", "torch", "hiclass",
-    "cleanlab",
+    "widemargin", "numpy", "scipy", "numba", "scikit-learn", "scikit-learn-intelex", "fairlearn", "torch", "cleanlab",
 )  # fmt: skip
 
 CODE = ("src", "papers/src", "benchmarks/*.py", "pyproject.toml")

@@ -5,7 +5,6 @@ and the settings of its predictions where it has some, of largest example Jaccar
 turn) are taken; then it is trained on all training rows. Test rows are looked at once.
 """
 
-import importlib
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -109,26 +108,6 @@ class Powerset:
         return np.asarray(self.sets[self.svc.predict(X)])
 
 
-class HiClass:
-    """hiclass's local classifiers, one for every parent, for label sets that are one path each."""
-
-    def __init__(self, C: float, paths: Sequence[str]) -> None:
-        kind = importlib.import_module("hiclass").LocalClassifierPerParentNode
-        self.paths, self.model = paths, kind(local_classifier=LinearSVC(C=C), replace_classifiers=True)
-
-    def fit(self, X: Any, Y: Array) -> "HiClass":
-        depth = np.array([path.count("/") for path in self.paths])
-        levels = np.full((Y.shape[0], depth.max() + 1), "", dtype=f"U{max(map(len, self.paths))}")
-        for i, node in zip(*np.nonzero(Y), strict=True):
-            levels[i, depth[node]] = self.paths[node]
-        self.model.fit(X, levels)
-        return self
-
-    def predict(self, X: Any) -> Array:
-        found = self.model.predict(X)
-        return np.column_stack([(found == path).any(axis=1) for path in self.paths]).astype(int)
-
-
 def one_path(Y: Array, paths: Sequence[str]) -> bool:
     """Whether every closed label set is one path from a root: it has as many nodes as its deepest one lies deep."""
     depth = np.array([path.count("/") + 1 for path in paths])
@@ -171,7 +150,6 @@ def compare_methods(
                 "seconds": choice.processor_median + fit_s, "gap": getattr(model, "gap_", None),
                 **judge(task.Y_test, model.predict(task.X_test, **setting)),
             })  # fmt: skip
-        print(f"{method.name}: {rows[-1]['seconds']:.0f} s", flush=True)
     return rows
 
 
@@ -236,7 +214,6 @@ COMPARED: dict[str, dict[str, tuple[str, ...]]] = {
     "cellcycle_FUN": {"cellcycle_FUN": ("100 ExtraTrees",)},
     "cellcycle_GO": {"cellcycle_GO": (*FIRST_PASS, "100 ExtraTrees")},
     "without calibration": {"cellcycle_GO": (*UNCALIBRATED,)},
-    "hiclass": dict.fromkeys(("Diatoms", "ImCLEF07A"), ("hiclass, per parent",)),
     "powersets": {"yeast": (*PLAIN, *POWERSET, *MAPPED, *MAPPED_POWERSET), "rcv1": (*PLAIN, *POWERSET)},
     "all topics": {"rcv1, all topics": (*PLAIN, "OneVsRest LinearSVC")},
 }
@@ -251,18 +228,15 @@ def known(task: Hierarchy) -> Any:
     return task.paths if task.arcs is None else LabelGraph(task.paths, np.array(task.arcs))
 
 
-def methods(ctx: Context, task: LabelSets) -> dict[str, Method]:
+def methods(task: LabelSets) -> dict[str, Method]:
     """All that may be compared, by name: ours, with nothing to choose, and peers with C, widths and thresholds."""
     kinds, sets = {"MultiLabelSVC": MultiLabelSVC}, {", tuned threshold": [{"threshold": at} for at in THRESHOLDS]}
-    made: list[Method] = []
     if isinstance(task, Hierarchy):
         kinds["HierarchicalSVC"] = partial(HierarchicalSVC, known(task))
         if task.arcs is None and one_path(task.Y, task.paths):
             sets[", best path"] = [{"best_path": True}]
-        if ctx.peer("hiclass") is not None:
-            made.append(Method("hiclass, per parent", partial(HiClass, paths=task.paths), LINEAR))
     ours = [(name, name.partition("(")[0], options) for name, options in OURS.items()]
-    made += [Method(name, kinds[kind](random_state=0, **options)) for name, kind, options in ours if kind in kinds]
+    made = [Method(name, kinds[kind](random_state=0, **options)) for name, kind, options in ours if kind in kinds]
     few = task.Y.shape[1] < 1000
     made += [
         Method("OneVsRest LinearSVC", OneVsRest, LINEAR, sets),
@@ -288,8 +262,8 @@ def runs(ctx: Context, part: str) -> list[Row]:
     for name in data_of(part, ctx.task.half):
         task = ctx.load(name)
         task = standardised(task) if name == "yeast" else task
-        there = methods(ctx, task)
-        every = [there[method] for method in COMPARED[part][name] if method in there]
+        there = methods(task)
+        every = [there[method] for method in COMPARED[part][name]]
         for method in every:
             if not method.grid:  # compiles
                 Timing.of(partial(method.make.fit, task.X[:60], task.Y[:60]))
@@ -342,7 +316,7 @@ def _parts(half: Half) -> dict[str, Any]:
 _SCORES = " | ".join(f"{score.replace('_', ' ')}: {{{score}:±.4f}}" for score in SCORES)
 
 
-class structured_defaults(Task, subject="structures", peers=("hiclass",)):
+class structured_defaults(Task, subject="structures"):
     """`MultiLabelSVC()` and `HierarchicalSVC(hierarchy)` as they are beside tuned peers: Jaccard and seconds of whole
     fits. Every method is handed training rows and looks for C, thresholds or widths in them, ours by `C="auto"`, the
     peers in three folds (on five splits), or, with a hundred nodes or thousands of columns, on a fifth of the rows (on

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from benchmarks.data.sources import hold_outs, ocr, paths, shuffled, standardised, words
 from benchmarks.tasks.structured import (
-    HiClass,
     Method,
     OneVsRest,
     compare_methods,
@@ -61,14 +60,6 @@ def test_sets_of_two_paths_are_no_path():
     assert one_path(np.array([[1, 1, 0], [1, 0, 0]]), names)
     assert not one_path(np.array([[1, 1, 1]]), names)
     assert not one_path(np.array([[0, 0, 0]]), names)
-
-
-def test_hiclass_predicts_paths():
-    pytest.importorskip("hiclass")
-    task = paths()
-    predicted = HiClass(1.0, task.paths).fit(task.X, task.Y).predict(task.X_test)
-    assert one_path(predicted, task.paths)
-    assert mean_jaccard(task.Y_test, predicted) > 0.4
 
 
 def test_every_variant_is_chosen_by_the_rows_held_out():
