@@ -90,8 +90,8 @@ class Table:
         rows = list(content.get(part, [])) if isinstance(part, str) else made(part, content)
         if not rows:
             return ""
-        wanted = self.columns.split(" | ") if self.columns else [f"{name}:.4g" for name in rows[0]]
-        columns = [cell.strip().partition(": ")[::2] for cell in wanted]
+        wanted = " ".join(self.columns.split()).split(" | ") if self.columns else [f"{name}:.4g" for name in rows[0]]
+        columns = [cell.partition(": ")[::2] for cell in wanted]
         cells = [[name if form else name.partition(":")[0].replace("_", " ") for name, form in columns]]
         cells += [[_Cells().format(form or f"{{{name}}}", **row) for name, form in columns] for row in rows]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]

@@ -140,10 +140,9 @@ class kernel_ablations(Task, subject="kernels", repeats=3):
 
     parts = {"cases": kernel_devices}
     devices = Table("Every device of the kernel solvers, its gain on the reporting half", by_device, _DEVICES)
-    cases = Table(
-        f"Case by case (asked: {WORTH} on two of them)", _cases,
-        "device | data | rows:, | columns | setting | with, s: {with_s:.2f} | without, s: {without_s:.2f} | times:.2f",
-    )  # fmt: skip
+    cases = Table(f"Case by case (asked: {WORTH} on two of them)", _cases, """
+        device | data | rows:, | columns | setting | with, s: {with_s:.2f} | without, s: {without_s:.2f} | times:.2f
+    """)  # fmt: skip
 
 
 class goal_ablations(Task, repeats=3):
@@ -153,7 +152,6 @@ class goal_ablations(Task, repeats=3):
 
     parts = {device: partial(goal_device, device) for device in GOAL_DEVICES}
     devices = Table("Every device of the fits to goals, its gain on the reporting half", by_device, _DEVICES)
-    cases = Table(
-        "Case by case", _cases,
-        "device | data | rows:, | columns | with, s: {with_s:.3f} | without, s: {without_s:.3f} | times:.2f",
-    )  # fmt: skip
+    cases = Table("Case by case", _cases, """
+        device | data | rows:, | columns | with, s: {with_s:.3f} | without, s: {without_s:.3f} | times:.2f
+    """)  # fmt: skip

@@ -319,30 +319,26 @@ class distributed(Task, half="tuning", repeats=3, processes=2):
     """
 
     parts = {"overhead": overhead, "passes": passes, "costs": costs, "large": large, "kills": kills}
-    overhead = Table(
-        "Whole fits, rows in memory, two workers", "overhead",
-        "data | rows: {n:,} | `fit`, s: {in memory s:.1f} | on a cluster, s: {dask s:.1f} | ratio:.1f "
-        "| ratio, never fetched: {ratio kept:.1f} | ratio of processor s: {ratio, processor:.1f} "
-        "| of those, never fetched: {ratio kept, processor:.1f}",
-    )  # fmt: skip
+    overhead = Table("Whole fits, rows in memory, two workers", "overhead", """
+        data | rows: {n:,} | `fit`, s: {in memory s:.1f} | on a cluster, s: {dask s:.1f} | ratio:.1f
+        | ratio, never fetched: {ratio kept:.1f} | ratio of processor s: {ratio, processor:.1f}
+        | of those, never fetched: {ratio kept, processor:.1f}
+    """)  # fmt: skip
     passes = Table(
         "Looks at all rows, by gap and number of constraints", _by_gap,
         "what | " + " | ".join(f"to {gap:g}: {{{gap:g}[passes]}}" for gap in GAPS),
     )  # fmt: skip
-    costs = Table(
-        "Processor nanoseconds a row and pass", "costs",
-        "rows | slopes and Gram matrix: {slopes:.0f} | change of scores: {move:.0f} | exact values: {settle:.0f} "
-        "| point of a line search: {smooth:.0f} | Newton steps: {newton} | looks at all rows: {looks}",
-    )  # fmt: skip
-    large = Table(
-        "More rows than fit into 2 GB of private memory", _out_of_core,
-        "rows: {n:,} | minutes:.1f | processor s: {processor:.0f} | looks: {passes} | private GB: {private:.1f} "
-        "| with pages of mapped files, GB: {resident:.1f} | Parquet GB: {parquet:.1f} | goal met: {met}",
-    )  # fmt: skip
-    kills = Table(
-        "Workers killed at random", _killed,
-        "workers killed: {workers} | fits | same bits as undisturbed: {same}",
-    )  # fmt: skip
+    costs = Table("Processor nanoseconds a row and pass", "costs", """
+        rows | slopes and Gram matrix: {slopes:.0f} | change of scores: {move:.0f} | exact values: {settle:.0f}
+        | point of a line search: {smooth:.0f} | Newton steps: {newton} | looks at all rows: {looks}
+    """)  # fmt: skip
+    large = Table("More rows than fit into 2 GB of private memory", _out_of_core, """
+        rows: {n:,} | minutes:.1f | processor s: {processor:.0f} | looks: {passes} | private GB: {private:.1f}
+        | with pages of mapped files, GB: {resident:.1f} | Parquet GB: {parquet:.1f} | goal met: {met}
+    """)  # fmt: skip
+    kills = Table("Workers killed at random", _killed, """
+        workers killed: {workers} | fits | same bits as undisturbed: {same}
+    """)  # fmt: skip
 
     def targets(self, content: Content) -> Iterable[Limit]:
         for row in content.get("overhead", []):

@@ -81,11 +81,10 @@ class first_report(Task, subject="first use"):
     """
 
     parts = {"rows": three_commands}
-    seconds = Table(
-        "Three commands in a new environment: init, train, report", "rows",
-        "table | rows:, | init_s:.1f | train_s:.1f | report_s:.1f | all s: {seconds:.1f} | processor_s:.1f "
-        "| report KB: {report_kb}",
-    )  # fmt: skip
+    seconds = Table("Three commands in a new environment: init, train, report", "rows", """
+        table | rows:, | init_s:.1f | train_s:.1f | report_s:.1f | all s: {seconds:.1f} | processor_s:.1f
+        | report KB: {report_kb}
+    """)  # fmt: skip
 
     def targets(self, content: Content) -> Iterable[Limit]:
         yield Limit("three commands, slower table", max(row["seconds"] for row in content["rows"]), 120.0, "s")
@@ -141,12 +140,11 @@ class first_call(Task, half="neutral", document="docs/limits.md"):
     """
 
     parts = {"rows": first_calls}
-    seconds = Table(
-        "Processor seconds on 500 rows; compiled code is kept between processes", "rows",
-        "estimator | first call, empty cache: {empty[first]:.2f} | wall: {empty[wall]:.2f} "
-        "| program with imports: {program:.2f} | first call, filled cache: {filled[first]:.2f} "
-        "| second call: {empty[second]:.2f}",
-    )  # fmt: skip
+    seconds = Table("Processor seconds on 500 rows; compiled code is kept between processes", "rows", """
+        estimator | first call, empty cache: {empty[first]:.2f} | wall: {empty[wall]:.2f}
+        | program with imports: {program:.2f} | first call, filled cache: {filled[first]:.2f}
+        | second call: {empty[second]:.2f}
+    """)  # fmt: skip
 
     def targets(self, content: Content) -> Iterable[Limit]:
         programs = {row["estimator"]: row["program"] for row in content["rows"] if "program" in row}

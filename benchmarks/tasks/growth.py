@@ -304,29 +304,25 @@ class growth(Task, half="neutral", repeats=2):
         "what | from:, | to: {size:,} | seconds there: {processor_s:.2f} | time:.2f | MB there: {grown_mb:,.0f} "
         "| memory:.2f | readings:,.0f",
     )  # fmt: skip
-    thread = Table(
-        "One thread of this machine", "thread",
-        "GB a second: {gigabytes_a_second:.1f} | GFLOP a second: {gigaflops:.0f}",
-    )  # fmt: skip
-    labels = Table(
-        f"`MultiLabelSVC` with a tree of labels, sparse rows, to a gap of {GAP:.0%}", "many labels",
-        "rows:, | labels:, | processor_s:.0f | MB added: {grown_mb:,.0f} | passes | gap:.1% "
-        "| Jaccard on other rows: {jaccard:.3f}",
-    )  # fmt: skip
-    delays = Table(
-        "A fit over blocks, in one process and on workers of this machine that answer late", _delayed,
-        "workers | blocks | delay, ms: {delay_ms:.0f} | rows: {n:,} | calls | ms a call: {call_ms:.0f} | seconds:.1f "
-        "| foretold:.1f",
-    )  # fmt: skip
+    thread = Table("One thread of this machine", "thread", """
+        GB a second: {gigabytes_a_second:.1f} | GFLOP a second: {gigaflops:.0f}
+    """)  # fmt: skip
+    labels = Table(f"`MultiLabelSVC` with a tree of labels, sparse rows, to a gap of {GAP:.0%}", "many labels", """
+        rows:, | labels:, | processor_s:.0f | MB added: {grown_mb:,.0f} | passes | gap:.1%
+        | Jaccard on other rows: {jaccard:.3f}
+    """)  # fmt: skip
+    delays = Table("A fit over blocks, in one process and on workers of this machine that answer late", _delayed, """
+        workers | blocks | delay, ms: {delay_ms:.0f} | rows: {n:,} | calls | ms a call: {call_ms:.0f} | seconds:.1f
+        | foretold:.1f
+    """)  # fmt: skip
     workers = Table(
         "The same by the number of workers that answer at once: exponents over four doublings", _by_workers,
         "what | workers, from 1 to: {to} | with one: {least:.1f} | with most: {last:.1f} | exponent: {time:.2f}",
     )  # fmt: skip
-    billion = Table(
-        "A billion rows of 20 columns on a Dask cluster, foretold", _billion,
-        "workers | memory each, GB: {memory_gb:.0f} | minutes computing: {compute:.1f} | talking: {talk:.1f} "
-        "| in all: {whole:.0f}",
-    )  # fmt: skip
+    billion = Table("A billion rows of 20 columns on a Dask cluster, foretold", _billion, """
+        workers | memory each, GB: {memory_gb:.0f} | minutes computing: {compute:.1f} | talking: {talk:.1f}
+        | in all: {whole:.0f}
+    """)  # fmt: skip
 
     def targets(self, content: Content) -> Iterable[Limit]:
         for row in content.get("many labels", []):
@@ -403,10 +399,9 @@ class threads(Task, half="neutral", threads=True):
 
     parts = {"rows": by_threads}
     gains = Table("Seconds by number of threads", "rows", "task | threads | wall_s:.2f | processor_s:.2f | gain:.2f")
-    exponents = Table(
-        "Exponents of the wall time in the number of threads", _thread_exponents,
-        "task | threads, from 1 to: {to} | exponent of time: {time:.2f} | gain there: {gain:.2f}",
-    )  # fmt: skip
+    exponents = Table("Exponents of the wall time in the number of threads", _thread_exponents, """
+        task | threads, from 1 to: {to} | exponent of time: {time:.2f} | gain there: {gain:.2f}
+    """)  # fmt: skip
 
     def targets(self, content: Content) -> Iterable[Limit]:
         """Gains of fits with two threads and sixteen; and no thread may make a call slower by more than a tenth."""

@@ -143,11 +143,10 @@ class guarantees(Task, half="neutral"):
     """
 
     parts = {"simulations": simulations}
-    false = Table(
-        f"False guarantees in draws of {ROWS} validation rows, delta = {DELTA:g}", _with_estimates,
-        "scenario | form | draws | model given: {given:.3f} | false:.4f | at most: {most:.3f} | within "
-        "| false by estimate: {by estimate:.2f}",
-    )  # fmt: skip
+    false = Table(f"False guarantees in draws of {ROWS} validation rows, delta = {DELTA:g}", _with_estimates, """
+        scenario | form | draws | model given: {given:.3f} | false:.4f | at most: {most:.3f} | within
+        | false by estimate: {by estimate:.2f}
+    """)  # fmt: skip
 
     def targets(self, content: Content) -> Iterable[Limit]:
         rows = list(_with_estimates(content))
@@ -237,10 +236,9 @@ class guarantee_costs(Task, subject="proofs"):
     """
 
     parts = {"costs": costs}
-    means = Table(
-        "Points of error above a choice by estimate, means over goals", _mean_costs,
-        "table | form | goals | draws | refused | proved, but broken: {broken} | cost:.2f",
-    )  # fmt: skip
+    means = Table("Points of error above a choice by estimate, means over goals", _mean_costs, """
+        table | form | goals | draws | refused | proved, but broken: {broken} | cost:.2f
+    """)  # fmt: skip
     costs = Table("The same by goal", "costs", "table | form | goal | draws | refused | broken | cost: {cost:±.2f}")
 
     def targets(self, content: Content) -> Iterable[Limit]:

@@ -60,11 +60,10 @@ class kernel_choices(Task, subject="kernels", half="tuning"):
         "searches": searches,
     }
     searches = Table("25 cells on 2,000 rows of a9a", "searches", "way | processor s: {processor_s:.1f}")
-    memory = Table(
-        "a9a, 32,561 rows, C = 1, by the cache", "memory",
-        "`cache_size`: {cache_size:.0f} | MB added: {grown_mb:.0f} | processor_s:.1f "
-        "| kernel rows computed: {kernel_rows:,.0f}",
-    )  # fmt: skip
+    memory = Table("a9a, 32,561 rows, C = 1, by the cache", "memory", """
+        `cache_size`: {cache_size:.0f} | MB added: {grown_mb:.0f} | processor_s:.1f
+        | kernel rows computed: {kernel_rows:,.0f}
+    """)  # fmt: skip
 
 
 LIMIT, LONG = 60, 10
@@ -251,10 +250,9 @@ class kernel_problems(Task, subject="kernels", asked_only=True):
 
     parts = {"problems": run}
     regret = Table('Regret of "auto", geometric means', summary)
-    problems = Table(
-        "Problems, processor seconds", "problems",
-        f"number | problem | columns | classes | support | reach: {{reach:.3f}} | chosen | {_SECONDS}",
-    )  # fmt: skip
+    problems = Table("Problems, processor seconds", "problems", f"""
+        number | problem | columns | classes | support | reach: {{reach:.3f}} | chosen | {_SECONDS}
+    """)  # fmt: skip
 
 
 class kernel_problems_tuned(kernel_problems, half="tuning"):

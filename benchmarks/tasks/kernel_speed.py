@@ -208,11 +208,10 @@ class kernel_threads(Task, subject="kernels", half="tuning", threads=True, asked
         "device": on_device,
         "forest": lambda ctx: by_threads(ctx, ("covtype",), (1, cpu_count())),
     }
-    seconds = Table(
-        "Seconds by number of threads and device", _all_runs,
-        "data: {case} | solver | threads | fit s: {wall_s:.2f} | processor_s:.1f | predictions s: {predict_s:.3f} "
-        "| one_row_ms:.1f | test_error:.4f | SVs: {support}",
-    )  # fmt: skip
+    seconds = Table("Seconds by number of threads and device", _all_runs, """
+        data: {case} | solver | threads | fit s: {wall_s:.2f} | processor_s:.1f | predictions s: {predict_s:.3f}
+        | one_row_ms:.1f | test_error:.4f | SVs: {support}
+    """)  # fmt: skip
     cores = Table(
         "Seconds of a fit by threads, and of predictions of 10,000 rows by the best number of them", _by_cores,
         "data: {case} | solver | 1 thread: {on_1:.2f} | 2: {on_2:.2f} | 4: {on_4:.2f} | 8: {on_8:.2f} "

@@ -49,11 +49,10 @@ class scaling_blind(Task, repeats=1):
     """
 
     parts = {"cases": each_fresh(whole_fit, CASES, FEW)}
-    fits = Table(
-        "Whole fits", "cases",
-        "rows | n:, | d:, | m | median_s:.2f | processor s: {median_processor_s:.2f} | peak GB: {peak_gb} | solver "
-        "| iterations | rounds | gap:.0e | met | objective:.4f",
-    )  # fmt: skip
+    fits = Table("Whole fits", "cases", """
+        rows | n:, | d:, | m | median_s:.2f | processor s: {median_processor_s:.2f} | peak GB: {peak_gb} | solver
+        | iterations | rounds | gap:.0e | met | objective:.4f
+    """)  # fmt: skip
 
     def targets(self, content: Content) -> Iterable[Limit]:
         rows = _by_case(content)

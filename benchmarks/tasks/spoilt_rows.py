@@ -325,10 +325,9 @@ class label_suspects(Task, subject="suspects", peers=("cleanlab",)):
     """
 
     parts = {"rankings": rankings}
-    few = Table(
-        "Average precision beside the best of cleanlab's rankings", _compared,
-        "data | `label_suspects`: {label_suspects:±.3f} | best of cleanlab: {best:.3f} | minus it: {gain:±+.3f}",
-    )  # fmt: skip
+    few = Table("Average precision beside the best of cleanlab's rankings", _compared, """
+        data | `label_suspects`: {label_suspects:±.3f} | best of cleanlab: {best:.3f} | minus it: {gain:±+.3f}
+    """)  # fmt: skip
 
     def targets(self, content: Content) -> Iterable[Limit]:
         for row in _compared(content):

@@ -327,16 +327,14 @@ class structured_defaults(Task, subject="structures"):
     """
 
     parts = _parts("reporting")
-    means = Table(
-        "Means over splits of all rows, ± standard errors", _means,
-        f"data | method | {_SCORES} | Jaccard beside the first: {{beside:±+.4f}} | s: {{seconds:.1f}} "
-        "| largest gap: {gap:.1%}",
-    )  # fmt: skip
-    ranks = Table(
-        "AU(PRC) of the test rows", "ranks",
-        "data | HierarchicalSVC, calibration='sigmoid': {au_prc:.3f} | C-HMCNN(h), published: {published:.3f} "
-        "| Jaccard of decode='expected': {jaccard:.3f} | s: {seconds:.1f}",
-    )  # fmt: skip
+    means = Table("Means over splits of all rows, ± standard errors", _means, f"""
+        data | method | {_SCORES} | Jaccard beside the first: {{beside:±+.4f}} | s: {{seconds:.1f}}
+        | largest gap: {{gap:.1%}}
+    """)  # fmt: skip
+    ranks = Table("AU(PRC) of the test rows", "ranks", """
+        data | HierarchicalSVC, calibration='sigmoid': {au_prc:.3f} | C-HMCNN(h), published: {published:.3f}
+        | Jaccard of decode='expected': {jaccard:.3f} | s: {seconds:.1f}
+    """)  # fmt: skip
 
     def sentences(self, content: Content) -> Iterable[str]:
         """Our best beside the best peer, both by mean Jaccard on the test rows, by two standard errors."""
@@ -454,10 +452,9 @@ class structured_ocr(Task, subject="structures", half="tuning"):
     """
 
     parts = {"runs": linear, "mapped": mapped}
-    few = Table(
-        "One of ten folds for training", _letter_means("runs"),
-        "method | wrong letters, %: {character:±.1f} | fit: {fit_s:.1f} s",
-    )  # fmt: skip
+    few = Table("One of ten folds for training", _letter_means("runs"), """
+        method | wrong letters, %: {character:±.1f} | fit: {fit_s:.1f} s
+    """)  # fmt: skip
     mapped = Table(
         "One of ten folds for training, C (and the width of the kernel) chosen inside", _letter_means("mapped"),
         "method | folds | wrong letters, %: {character:±.1f} | wrong words, %: {word:±.1f} "
