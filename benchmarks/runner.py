@@ -3,7 +3,6 @@
 import argparse
 import contextlib
 import os
-import sys
 import time
 import traceback
 from collections.abc import Mapping, Sequence
@@ -19,7 +18,6 @@ from benchmarks.task import Context, MissingPartError, Parts, Row, Task, all_tas
 from widemargin.exceptions import MissingDataError
 
 QUICK = ROOT / "out" / "bench-quick"
-WITHOUT_PEERS = ROOT / "out" / "without-peers"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -55,19 +53,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run_task(context: Context, parts: Sequence[str], folder: Path, *, again: bool) -> Row:
     """Measure parts of a task in a process of its own.
 
-    The status is "done", "kept" (this state of the code has measured them before), "skipped" (no data) or "failed".
+    The status is "done", "kept" (this state of the code has measured them before), "skipped" (no data, or no peer
+    beside which the task was recorded) or "failed".
     """
-    task, began, message = context.task, time.perf_counter(), ""
-    about = machine()
-    before = recorded.machines(task.name, folder).get(slug(about), {})
-    stamps, stamp = before.get("measured", {}), _stamp(about, context)
+    task, began, about = context.task, time.perf_counter(), machine()
+    stored = recorded.machines(task.name, folder)
+    stamps, stamp = stored.get(slug(about), {}).get("measured", {}), _stamp(about, context)
     parts = [part for part in parts if again or stamps.get(part) != stamp]
-    status = "done" if parts else "kept"
+    status, message = "done" if parts else "kept", ""
     try:
+        missing = [peer for peer in task.peers if version_of(peer) is None]
+        if stored and missing and folder.resolve() == RESULTS:
+            raise MissingDataError(f"it was recorded beside {', '.join(missing)}. Use make bench, or another --out.")
         if parts:
             alone(measure, context, folder, parts)
-        else:
-            message = f"measured on {before['machine']['date']}"
     except MissingDataError as error:
         status, message = "skipped", str(error)
     except Exception as error:  # the other tasks go on
@@ -77,20 +76,9 @@ def run_task(context: Context, parts: Sequence[str], folder: Path, *, again: boo
 
 
 def measure(context: Context, folder: Path, parts: Sequence[str]) -> None:
-    """Measure parts of a task in this process and write after each.
-
-    What was recorded beside peers is not replaced by a run without them: that goes to `out/without-peers`.
-    """
+    """Measure parts of a task in this process and write after each."""
     task, name = context.task, context.task.name
     about = machine(os.cpu_count() or 1 if task.threads else 1, task.processes)
-    missing = [peer for peer in task.peers if version_of(peer) is None]
-    if folder.resolve() == RESULTS and missing and recorded.machines(name):
-        folder = WITHOUT_PEERS
-        print(
-            f"{name}: measured without {', '.join(missing)}, so what benchmarks/results has of it stays; this run is "
-            f"in {folder.relative_to(ROOT)}. With all peers: make bench ARGS='{name} --again'.",
-            file=sys.stderr,
-        )
     content = Parts(recorded.machines(name, folder).get(slug(about), {}))
     content["machine"] = about
     for part in parts:
@@ -113,9 +101,9 @@ def _chosen(options: argparse.Namespace, tasks: Mapping[str, Task]) -> dict[str,
     """The parts of every task that was asked for."""
     if options.jobs > 1 and not options.quick:
         raise SystemExit(f"--jobs is {options.jobs}: tasks side by side disturb each other's times. Add --quick.")
-    by_default = [name for name in tasks if not tasks[name].asked_only]
+    by_default = list(tasks)
     if options.quick:  # of a class and those that inherit from it, which have other data, one will do
-        by_default = list({type(tasks[name]).__mro__[-3]: name for name in by_default}.values())
+        by_default = list({type(task).__mro__[-3]: name for name, task in tasks.items()}.values())
     chosen: dict[str, list[str]] = {}
     for word in options.tasks or by_default:
         name, _, part = word.partition(":")

@@ -200,8 +200,6 @@ class Task:
     processes = 1
     # Where its sentences stand.
     document = "docs/comparison.md"
-    # Whether it is left out where no task is named.
-    asked_only = False
 
     def __init_subclass__(cls, **settings: object) -> None:
         """These stand in the head of a class where they differ."""

@@ -98,17 +98,11 @@ def standardised(task: LabelSets) -> LabelSets:
 # --- stand-ins --------------------------------------------------------------------------------------------------------
 
 
-def paths(n: int = 90) -> Hierarchy:
-    """Three roots with two children each, one path a row."""
-    rng = np.random.default_rng(0)
-    names = tuple(f"{a}" if b is None else f"{a}/{b}" for a in "abc" for b in (None, 0, 1))
-    X = rng.normal(size=(2 * n, 6))
-    leaf = np.argmax(X + 0.3 * rng.normal(size=X.shape), axis=1)
-    Y = np.zeros((2 * n, 9), dtype=int)
-    rows = np.arange(2 * n)
-    Y[rows, 3 * (leaf // 2)] = 1
-    Y[rows, 3 * (leaf // 2) + 1 + leaf % 2] = 1
-    return Hierarchy(X[:n], Y[:n], X[n:], Y[n:], "synthetic paths", names)
+def paths() -> Hierarchy:
+    """Rows whose labels are one path each."""
+    task = papers.synthetic_hierarchy(200)
+    one, one_test = (Y.sum(axis=1) == 2 for Y in (task.Y, task.Y_test))
+    return replace(task, X=task.X[one], Y=task.Y[one], X_test=task.X_test[one_test], Y_test=task.Y_test[one_test])
 
 
 def words(n: int = 60) -> Words:

@@ -242,7 +242,7 @@ def summary(content: Content) -> Iterator[Row]:
 _SECONDS = " | ".join(f"{name}: {{{name}:.4g}}" for name in ("auto", *SOLVERS, "LIBSVM"))
 
 
-class kernel_problems(Task, subject="kernels", asked_only=True):
+class kernel_problems(Task, subject="kernels"):
     """Synthetic and real problems of 50 to 200,000 rows, 2 to 1,000 columns, 2 to 20 classes, few and many support
     vectors, C from 0.01 to 1e4: the solver that "auto" takes against every solver, and against LIBSVM. Every fit runs
     in a process of its own, and is ended after a limit. Processor seconds, the least of some repeats.

@@ -196,7 +196,7 @@ def _by_cores(content: Content) -> Iterable[Row]:
         yield {"case": case, "solver": solver, "predict_s": best} | fits
 
 
-class kernel_threads(Task, subject="kernels", half="tuning", threads=True, asked_only=True, peers=(INTELEX,)):
+class kernel_threads(Task, subject="kernels", half="tuning", threads=True, peers=(INTELEX,)):
     """Fits and predictions of `KernelSVC` by number of threads, beside scikit-learn-intelex, and on a GPU: Adult
     (sigma^2 = 100, C = 100), MNIST's 8 against the rest (sigma^2 = 25, C = 1), to tol = 1e-3, and all rows of Forest to
     tol = .5; warm, in one process, 10,000 new rows. Our certificate is in double precision and part of the fit; the

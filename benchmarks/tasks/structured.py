@@ -23,7 +23,7 @@ from sklearn.svm import SVC, LinearSVC
 
 from benchmarks.data.halves import Half, half_of
 from benchmarks.data.sources import Array, hold_outs, shuffled, standardised
-from benchmarks.task import Content, Context, Limit, Row, Table, Task, Timing, grouped, mean_and_error, ratios
+from benchmarks.task import Content, Context, Row, Table, Task, Timing, grouped, mean_and_error
 from widemargin import ChainSVC, HierarchicalSVC, MultiLabelSVC
 from widemargin.estimators.structured.label_names import au_prc
 from widemargin.structured.models.label_graph import LabelGraph
@@ -349,7 +349,7 @@ class structured_defaults(Task, subject="structures"):
         yield "; ".join(f"{said} on {', '.join(where)}" for said, where in found.items() if where)
 
 
-class structured_defaults_tuned(structured_defaults, half="tuning", asked_only=True):
+class structured_defaults_tuned(structured_defaults, half="tuning"):
     parts = _parts("tuning")
     sentences = Task.sentences
 
@@ -460,8 +460,3 @@ class structured_ocr(Task, subject="structures", half="tuning"):
         "method | folds | wrong letters, %: {character:±.1f} | wrong words, %: {word:±.1f} "
         "| choice and fit: {seconds:.0f} s",
     )  # fmt: skip
-
-    def targets(self, content: Content) -> Iterable[Limit]:
-        seconds = {row["method"]: row["fit_s"] for row in _letter_means("runs")(content)}
-        peers = dict.fromkeys((REFERENCE, "LinearSVC, neighbours"))
-        return ratios("OCR words, a fit at the C chosen", seconds, "ChainSVC margin", peers)

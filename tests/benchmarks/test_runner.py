@@ -37,16 +37,12 @@ class bad(Task):
 class dataless(Task):
     """Nothing is there."""
     parts = {"rows": lacks}
-
-class unasked(Task):
-    """It runs when it is asked."""
-    asked_only, parts = True, {"rows": works}
 '''
 
 
 @pytest.fixture
 def tasks(tmp_path, monkeypatch):
-    """A folder of results, and a module of tasks: one that works, one that fails, one without data, one unasked."""
+    """A folder of results, and a module of tasks: one that works, one that fails, one without data."""
     (tmp_path / "toy").mkdir()
     (tmp_path / "toy" / "tasks.py").write_text(MODULE)
     monkeypatch.syspath_prepend(tmp_path)
@@ -65,7 +61,7 @@ def run(*arguments):
 def test_a_task_that_fails_does_not_end_the_others(tasks, capsys):
     assert run() == 1
     said = capsys.readouterr().out
-    assert "good: done" in said and "unasked" not in said
+    assert "good: done" in said
     assert "bad: failed" in said and "it broke" in said
     assert "dataless: skipped" in said and "no data" in said
     (content,) = recorded.machines("good", tasks).values()
@@ -101,27 +97,17 @@ def test_names_and_parts_choose(tasks, capsys):
         run("--jobs", "2")
 
 
-def test_what_is_recorded_beside_peers_is_not_replaced_by_a_run_without(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(runner, "RESULTS", tmp_path / "results")
-    monkeypatch.setattr(runner, "ROOT", tmp_path)
-    monkeypatch.setattr(runner, "WITHOUT_PEERS", tmp_path / "out" / "without-peers")
-    monkeypatch.setattr(runner.recorded, "machines", lambda name, folder=runner.RESULTS: recorded_before)
-    recorded_before = {"p": {"machine": {"processor": "P", "cores": 1, "threads": 1, "load_average_at_start": 0}}}
-
-    class some(Task):  # noqa: N801
-        """Some."""
-
-        half, parts, peers = "neutral", {"rows": lambda ctx: [{"a": 1}]}, ("no-such-peer",)
-
-    class with_it(some):  # noqa: N801
-        peers = ("numpy",)
-
-    runner.measure(Context(some()), tmp_path / "results", ["rows"])
-    assert not (tmp_path / "results").exists()
-    assert "what benchmarks/results has of it stays" in capsys.readouterr().err
-    assert list((tmp_path / "out" / "without-peers").glob("*/some.json"))
-    runner.measure(Context(with_it()), tmp_path / "results", ["rows"])
-    assert list((tmp_path / "results").glob("*/with_it.json"))
+def test_what_is_recorded_beside_peers_is_not_replaced_by_a_run_without(tasks, capsys):
+    run("good:rows")
+    assert "good: done" in capsys.readouterr().out
+    module = sys.modules["toy.tasks"]
+    module.good.peers = ("no-such-peer",)
+    run("good:more")
+    said = capsys.readouterr().out
+    assert "good: skipped" in said and "recorded beside no-such-peer" in said
+    module.good.peers = ("numpy",)
+    run("good:more")
+    assert "good: done" in capsys.readouterr().out
 
 
 def test_code_version_is_the_last_commit_of_the_code(tmp_path):

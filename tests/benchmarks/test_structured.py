@@ -26,10 +26,10 @@ def test_missing_words_are_named(tmp_path):
 def test_rows_held_out_are_other_training_rows():
     task = paths()
     (held,) = hold_outs(task)
-    assert held.X_test.shape[0] == 18
+    assert held.X_test.shape[0] == -(-len(task.X) // 5)
     np.testing.assert_array_equal(np.unique(np.concatenate([held.X, held.X_test]), axis=0), np.unique(task.X, axis=0))
     folds = hold_outs(task, 3)
-    assert [part.X_test.shape[0] for part in folds] == [30] * 3
+    assert sum(part.X_test.shape[0] for part in folds) == len(task.X) and len(folds) == 3
     np.testing.assert_array_equal(
         np.unique(np.concatenate([part.X_test for part in folds]), axis=0), np.unique(task.X, axis=0)
     )
