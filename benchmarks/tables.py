@@ -6,7 +6,6 @@ machine and the command below it. Without `--write` the command says which table
 
 import re
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks import recorded
@@ -29,10 +28,10 @@ def _suite(name: str) -> str:
     return table_of(tasks, "task: `{name}` | half | what | parts | peers")
 
 
-def documents(root: Path = ROOT) -> list[Path]:
+def documents() -> list[Path]:
     """Both README.md and everything in docs/ that is written by hand."""
-    written = sorted(path for path in (root / "docs").rglob("*.md") if "_build" not in path.parts)
-    return [root / "README.md", root / "benchmarks" / "README.md", *written]
+    written = sorted(path for path in (ROOT / "docs").rglob("*.md") if "_build" not in path.parts)
+    return [ROOT / "README.md", ROOT / "benchmarks" / "README.md", *written]
 
 
 def region(task_name: str, table_name: str) -> str:
@@ -60,24 +59,17 @@ def made(text: str) -> str:
     return REGION.sub(lambda found: region(*found.groups()), text)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main() -> int:
     """Say which documents have other tables than the results, or write them; 1 where they differ."""
-    write = "--write" in (sys.argv[1:] if arguments is None else arguments)
-    wrong = 0
+    write, differing = "--write" in sys.argv, 0
     for path in documents():
-        text = path.read_text()
-        try:
-            new = made(text)
-        except LookupError as error:  # the other documents do not wait for it
-            wrong += 1
-            print(f"{path.relative_to(ROOT)}: {error.args[0]}")
-            continue
-        if new != text:
-            wrong += not write
+        old = path.read_text()
+        if (new := made(old)) != old:
+            differing += not write
             print(f"{path.relative_to(ROOT)}: {'written' if write else 'differs from the results; run with --write'}")
             if write:
                 path.write_text(new)
-    return int(wrong > 0)
+    return int(differing > 0)
 
 
 if __name__ == "__main__":

@@ -16,15 +16,8 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_svmlight_file
 from sklearn.model_selection import KFold
 from sklearn.preprocessing import StandardScaler, normalize
 
-from benchmarks.data.families import (
-    GOAL_FAMILIES,
-    KERNEL_FAMILIES,
-    RISK_FAMILIES,
-    Floats,
-    GoalRows,
-    Rows,
-    resampled_task,
-)
+from benchmarks.data import families
+from benchmarks.data.families import Floats, GoalRows, Rows
 from benchmarks.machine import ROOT
 from widemargin.datasets import GENES, HIERARCHIES, load_people
 from widemargin.exceptions import MissingDataError
@@ -43,11 +36,6 @@ class Words(NamedTuple):
     X: Array
     Y: Array
     fold: Array
-
-    def trained_on(self, fold: int) -> LabelSets:
-        """A fold as training words, the others as test words."""
-        inside = self.fold == fold
-        return LabelSets(self.X[inside], self.Y[inside], self.X[~inside], self.Y[~inside], "words")
 
 
 def ragged(some: Sequence[Array]) -> Array:
@@ -149,7 +137,7 @@ def drawn(X: Any, y: npt.NDArray[Any], train_rows: int = TRAIN_ROWS, test_rows: 
 
 def family(name: str) -> Draw:
     """A drawn family of risks: other rows, and other parameters, for every seed."""
-    make, n = RISK_FAMILIES[name]
+    make, n = families.RISK_FAMILIES[name]
     return lambda seed: _standardised(
         *make(np.random.default_rng((seed, 25)), n + TEST_ROWS), np.arange(n), np.arange(n, n + TEST_ROWS)
     )
@@ -273,7 +261,7 @@ ADULT = partial(csv.read_csv, ROOT / "examples" / "data" / "adult.csv.gz")
 A9A = partial(papers.synthetic_a9a, QUICK_ROWS)
 SOURCES: dict[str, Source] = {
     "a9a": _either(papers.load_a9a, A9A),
-    "adult": _either(lambda _: ADULT(), lambda: ADULT().take(np.arange(0, 48_842, 16))),
+    "adult": _either(lambda _: ADULT(), lambda: ADULT().take(np.arange(0, 48_842, 32))),
     "bank": _either(
         # Without the length of the call, beside the other data.
         lambda folder: csv.read_csv(_there(folder.parent / "cases" / "bank" / "bank.csv.gz")),
@@ -290,9 +278,12 @@ SOURCES: dict[str, Source] = {
     "mnist": _either(papers.load_mnist, partial(papers.synthetic_digits, QUICK_ROWS)),
     "breast cancer": lambda folder: load_breast_cancer(return_X_y=True),
     "digits": lambda folder: load_digits(return_X_y=True),
-    "drawn: people of a9a": lambda folder: partial(resampled_task, SOURCES["a9a"](folder)),
-    **{name: lambda folder, make=make: make for name, make in (KERNEL_FAMILIES | GOAL_FAMILIES).items()},
-    **{name: lambda folder, name=name: family(name) for name in RISK_FAMILIES},
+    "drawn: people of a9a": lambda folder: partial(families.resampled_task, SOURCES["a9a"](folder)),
+    **{
+        name: lambda folder, make=make: make
+        for name, make in (families.KERNEL_FAMILIES | families.GOAL_FAMILIES).items()
+    },
+    **{name: lambda folder, name=name: family(name) for name in families.RISK_FAMILIES},
     "yeast": _either(papers.load_yeast, partial(papers.synthetic_label_sets, 60, 5)),
     "rcv1": _either(partial(papers.load_rcv1, n_labels=50), _topics),
     "rcv1, all topics": _either(papers.load_rcv1, _topics),

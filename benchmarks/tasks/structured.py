@@ -394,15 +394,14 @@ def letter_errors(Y: Sequence[Array], predicted: Sequence[Array]) -> dict[str, f
 
 def errors_of(ctx: Context, methods: Sequence[Method], folds: int) -> list[Row]:
     """Errors of methods that are trained on each of some folds; C is chosen by letters on a fifth of the words."""
-    words = ctx.load("ocr")
-    return [
-        {"fold": fold, **run}
-        for fold in range(ctx.pick(folds, 1))
-        for run in compare_methods(
-            words.trained_on(fold), methods, merit=lambda Y, said: -letter_errors(Y, said)["character"],
-            judge=letter_errors,
-        )
-    ]  # fmt: skip
+    words, rows = ctx.load("ocr"), list[Row]()
+    for fold in range(ctx.pick(folds, 1)):
+        inside = words.fold == fold
+        task = LabelSets(words.X[inside], words.Y[inside], words.X[~inside], words.Y[~inside], "words")
+        runs = compare_methods(task, methods, merit=lambda Y, said: -letter_errors(Y, said)["character"],
+                               judge=letter_errors)  # fmt: skip
+        rows += [{"fold": fold, **run} for run in runs]
+    return rows
 
 
 def linear(ctx: Context) -> list[Row]:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from benchmarks import install_peers, machine, recorded, runner, task
-from benchmarks.task import Context, Task
 
 ROOT = Path(__file__).parents[2]
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from benchmarks.data.sources import hold_outs, ocr, paths, shuffled, standardised, words
+from benchmarks.data.sources import hold_outs, ocr, paths, shuffled, standardised
 from benchmarks.tasks.structured import (
     Method,
     OneVsRest,
@@ -109,11 +109,3 @@ def test_errors_of_letters_and_words():
     Y = [np.array([0, 1]), np.array([2, 2, 2])]
     found = [np.array([0, 1]), np.array([2, 0, 0])]
     assert letter_errors(Y, found) == {"character": 0.4, "word": 0.5}
-
-
-def test_a_fold_is_trained_on_and_the_others_are_tested():
-    all_words = words()
-    task = all_words.trained_on(0)
-    trained = np.flatnonzero(all_words.fold == 0)
-    assert [len(task.X), len(task.X_test)] == [len(trained), len(all_words.X) - len(trained)]
-    assert all(task.Y[i] is all_words.Y[row] for i, row in enumerate(trained))
