@@ -111,15 +111,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.regression", description=__doc__)
     parser.add_argument("old", help="a commit, or working-tree")
     parser.add_argument("new", nargs="?", default=WORKING_TREE, help="the same (default: working-tree)")
-    parser.add_argument("--only", nargs="+", default=[""], metavar="TEXT", help="kernels whose name contains a TEXT")
     options = parser.parse_args(arguments)
     with sources(options.old) as old, sources(options.new) as new:
-        known = list(kernels_of(new))
-        names = [name for name in known if any(text in name for text in options.only)]
-        if not names:
-            raise SystemExit(f"No kernel is called {' or '.join(options.only)}. There are: {', '.join(known)}.")
-        found = compare(old, new, names)
-        if again := [name for name in names if found[name]["verdict"] == "SLOWER"]:
+        found = compare(old, new, list(kernels_of(new)))
+        if again := [name for name, row in found.items() if row["verdict"] == "SLOWER"]:
             found |= compare(old, new, again)
     columns = "kernel | old ms: {old:.3f} | new ms: {new:.3f} | ratio:.3f | least:.3f | most:.3f | verdict"
     print(f"### {options.new} over {options.old}, processor milliseconds ({describe(machine())})\n")

@@ -70,17 +70,14 @@ def test_a_kernel_that_became_slower_is_flagged(toy, capsys):
 
 
 def test_the_other_way_round_it_is_quicker(toy, capsys):
-    assert regression.main(["HEAD", "HEAD~1", "--only", "hot"]) == 0
+    assert regression.main(["HEAD", "HEAD~1"]) == 0
     said = capsys.readouterr().out
     assert "quicker" in said
-    assert "| same" not in said
 
 
-def test_a_commit_that_is_not_there_and_a_kernel_that_is_not_there(toy):
+def test_a_commit_that_is_not_there(toy):
     with pytest.raises(SystemExit, match="cannot read 'nonsense'"):
         regression.main(["nonsense", "HEAD"])
-    with pytest.raises(SystemExit, match="No kernel is called cold"):
-        regression.main(["HEAD~1", "HEAD", "--only", "cold"])
 
 
 def test_equal_kernels_are_hardly_ever_flagged_and_slower_ones_nearly_always():
