@@ -16,18 +16,6 @@ from benchmarks.task import all_tasks, table_of
 REGION = re.compile(r"<!-- table (\w+)\.(\w+) -->\n.*?<!-- end of table -->", re.DOTALL)
 
 
-def _suite(name: str) -> str:
-    """Tables about the suite itself: its "tasks", and the "halves" of its data."""
-    if name == "halves":
-        halves = [{"subject": subject} | both for subject, both in HALVES.items()]
-        return table_of(halves, "subject | tuning | reporting")
-    tasks = [
-        {"name": name, "half": task.half, "what": task.question, "parts": [*task.parts], "peers": task.peers}
-        for name, task in all_tasks().items()
-    ]
-    return table_of(tasks, "task: `{name}` | half | what | parts | peers")
-
-
 def documents() -> list[Path]:
     """Both README.md and everything in docs/ that is written by hand."""
     written = sorted(path for path in (ROOT / "docs").rglob("*.md") if "_build" not in path.parts)
@@ -38,8 +26,9 @@ def region(task_name: str, table_name: str) -> str:
     """The marked lines of a table, with where it was measured."""
     tasks = all_tasks()
     known = tasks[task_name].tables() if task_name in tasks else {}
-    if task_name == "suite":
-        text, where = _suite(table_name), ""
+    if (task_name, table_name) == ("suite", "halves"):
+        halves = [{"subject": subject} | both for subject, both in HALVES.items()]
+        text, where = table_of(halves, "subject | tuning | reporting"), ""
     elif table_name not in known:
         raise LookupError(f"there is no table {task_name}.{table_name}")
     else:

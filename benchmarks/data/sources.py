@@ -13,7 +13,9 @@ import pyarrow as pa
 import scipy.sparse as sp
 from pyarrow import csv
 from sklearn.datasets import load_breast_cancer, load_digits, load_svmlight_file
+from sklearn.feature_selection import VarianceThreshold
 from sklearn.model_selection import KFold
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, normalize
 
 from benchmarks.data import families
@@ -145,10 +147,8 @@ def family(name: str) -> Draw:
 
 def _standardised(X: Any, y: npt.NDArray[np.int64], train: npt.NDArray[Any], test: npt.NDArray[Any]) -> Split:
     """Columns with the mean 0 and the spread 1 on the training rows; constant ones are left out."""
-    mean, spread = X[train].astype(np.float64).mean(axis=0), X[train].astype(np.float64).std(axis=0)
-    kept = spread > 1e-9
-    scaled = [(X[rows][:, kept].astype(np.float64) - mean[kept]) / spread[kept] for rows in (train, test)]
-    return Split(scaled[0], y[train], scaled[1], y[test])
+    scaler = make_pipeline(VarianceThreshold(1e-18), StandardScaler()).fit(X[train])
+    return Split(scaler.transform(X[train]), y[train], scaler.transform(X[test]), y[test])
 
 
 class People(NamedTuple):

@@ -161,10 +161,9 @@ def overhead(ctx: Context) -> list[Row]:
 
     By default rows of less than 256 MB are fetched from the workers; they are also timed where they are ("kept").
     """
-    rows: list[Row] = []
+    rows, adult = list[Row](), ctx.load("a9a")
     if ctx.quick:
         return rows
-    adult: Adult = ctx.load("a9a")
     found = {
         "a9a": GoalRows(adult.X, adult.y, pa.table({"sex": np.where(adult.women, "Female", "Male")}), goal_of(2)),
         "a9a, 500,000 rows drawn": ctx.load(PEOPLE)(500_000, 4),
@@ -270,10 +269,9 @@ def large(ctx: Context) -> list[Row]:
 
 def kills(ctx: Context) -> list[Row]:
     """Fits during which workers are killed: the model of an undisturbed run, to the last bit."""
-    rows: list[Row] = []
+    rows, task, rng = list[Row](), ctx.load(PEOPLE)(ctx.pick(60_000, 400), 4), random.Random(0)
     if ctx.quick:
         return rows
-    task, rng = ctx.load(PEOPLE)(60_000, 4), random.Random(0)
     recipes = task.blocks(10_000)
     expected, left = fit_blocks(task.goal, SerialMap(recipes)), KILLS
     with cluster() as client:

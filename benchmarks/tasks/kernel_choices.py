@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine, make_moons
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV
@@ -71,7 +70,7 @@ LIMIT, LONG = 60, 10
 
 SOLVERS = ("dual", "nested-dual", "spatial-dual")
 SPATIAL_COLUMNS = 32
-SIZES = ("up to 1,000", "up to 10,000", "more")
+SIZES = {"up to 1,000": (0, 1000), "up to 10,000": (1000, 10_000), "more": (10_000, math.inf)}
 
 
 class Problem(NamedTuple):
@@ -228,9 +227,8 @@ def regret(rows: Sequence[Row], of: str, against: Sequence[str]) -> float:
 
 def summary(content: Content) -> Iterator[Row]:
     """Regret of "auto", by the number of rows."""
-    of_size = pd.cut([row["rows"] for row in content["problems"]], [0, 1000, 10_000, np.inf], labels=SIZES)
-    for size in SIZES:
-        rows = [row for row, its in zip(content["problems"], of_size, strict=True) if its == size]
+    for size, (over, most) in SIZES.items():
+        rows = [row for row in content["problems"] if over < row["rows"] <= most]
         slower = [row["auto"] / row["LIBSVM"] for row in rows if row["auto"] and row["LIBSVM"]]
         yield {
             "rows": size, "problems": len(rows), "times the best solver": regret(rows, "auto", SOLVERS),

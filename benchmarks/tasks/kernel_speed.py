@@ -101,9 +101,9 @@ def task(ctx: Context, name: str) -> KernelTask:
     return KernelTask(X.astype(np.float32), y, X_test.astype(np.float32), y_test, width, C, tol)
 
 
-def some(whole: KernelTask, n: int, seed: int = 0, n_test: int | None = None) -> KernelTask:
-    """n training rows drawn by a seed, and the first test rows."""
-    rows = np.random.default_rng(seed).permutation(whole.y.shape[0])[:n]
+def some(whole: KernelTask, n: int, n_test: int | None = None) -> KernelTask:
+    """n training rows, drawn, and the first test rows."""
+    rows = np.random.default_rng(0).permutation(whole.y.shape[0])[:n]
     return whole._replace(X=whole.X[rows], y=whole.y[rows], X_test=whole.X_test[:n_test], y_test=whole.y_test[:n_test])
 
 

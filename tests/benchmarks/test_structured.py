@@ -10,7 +10,6 @@ from benchmarks.tasks.structured import (
     letter_errors,
     mean_jaccard,
     one_path,
-    paired,
     scores,
 )
 
@@ -92,17 +91,6 @@ def test_standardised_columns_know_the_training_rows_only():
     made = standardised(LabelSets(X, np.ones((2, 1), dtype=int), X + 2.0, np.ones((2, 1), dtype=int), "some"))
     np.testing.assert_allclose(made.X, np.array([[-1.0, 0.0], [1.0, 0.0]]) / 2**0.5)
     np.testing.assert_allclose(made.X_test[:, 0], np.array([1.0, 3.0]) / 2**0.5)
-
-
-def test_differences_are_paired_by_split():
-    runs = [
-        {"method": name, "split": split, "jaccard": value}
-        for name, values in {"ours": (0.5, 0.7), "theirs": (0.4, 0.5)}.items()
-        for split, value in enumerate(values)
-    ]
-    mean, error = paired(runs, "ours", "theirs", "jaccard")
-    assert mean == pytest.approx(0.15)
-    assert error == pytest.approx(0.05)
 
 
 def test_errors_of_letters_and_words():
