@@ -89,25 +89,25 @@ def draw(ratios: Sequence[Limit], path: Path) -> None:
     """Dots of the ratios of what was measured last; what a peer is called before its settings has a colour."""
     from matplotlib.figure import Figure
 
-    cases = list(dict.fromkeys(limit.case for limit in ratios))
-    figure = Figure(figsize=(8, 1.6 + 0.27 * len(cases)), layout="constrained")
+    n_cases = len({limit.case for limit in ratios})
+    figure = Figure(figsize=(8, 1.6 + 0.27 * n_cases), layout="constrained")
     axes = figure.subplots()
     axes.axvline(1, color="0.4", linewidth=1)
     named = [{"peer": limit.peer.partition(",")[0], "limit": limit} for limit in ratios]
     for number, (peer, rows) in enumerate(grouped(named, "peer")):
         own = [row["limit"] for row in rows]
-        heights = [cases.index(limit.case) for limit in own]
+        heights = [limit.case for limit in own]
         axes.plot(
             [limit.measured for limit in own], heights, "o", color=f"C{number}", markersize=7, label=peer, alpha=0.9
         )
         targets = [limit.limit or float("nan") for limit in own]  # what has no target leaves a gap
         axes.plot(targets, heights, "|", color=f"C{number}", markersize=15, markeredgewidth=2)
     axes.plot([], [], "|", color="0.4", markersize=12, markeredgewidth=2, label="target, coloured as its peer")
-    axes.set(xscale="log", ylim=(len(cases) - 0.5, -0.5))
+    axes.set(xscale="log", ylim=(n_cases - 0.5, -0.5))
     ticks = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
     axes.set_xticks(ticks, map(str, ticks))
     axes.set_xticks((), minor=True)
-    axes.set_yticks(range(len(cases)), cases, fontsize=8)
+    axes.tick_params(axis="y", labelsize=8)
     axes.set_title("Peer's seconds over ours (right of 1: ours is quicker)", fontsize=10)
     axes.grid(color="0.92")
     axes.legend(loc="upper center", bbox_to_anchor=(0.3, -0.03), ncols=3, fontsize=8, frameon=False)

@@ -11,7 +11,6 @@ both. `working-tree` in place of a commit means the sources as they lie here. Ex
 
 import argparse
 import contextlib
-import json
 import os
 import runpy
 import statistics
@@ -20,12 +19,14 @@ import sys
 import tempfile
 import time
 import timeit
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from benchmarks.machine import ROOT, describe, machine
-from benchmarks.task import Row, table_of
+from benchmarks.task import Row, alone, table_of
 
 WORKING_TREE = "working-tree"
 PAIRS, SAMPLES, SAMPLE_SECONDS, THRESHOLD = 5, 8, 0.02, 1.1
@@ -51,9 +52,11 @@ def kernels_of(source: Path) -> dict[str, Callable[[], Callable[[], Any]]]:
     return dict(runpy.run_path(str(source / "benchmarks" / "hot_kernels.py"))["KERNELS"])
 
 
-def _time(source: str, *names: str) -> None:
-    """In a process of one commit: print the processor seconds of its kernels, or why there are none."""
-    known, found = kernels_of(Path(source)), dict[str, float | str]()
+def _seconds(source: Path, names: Sequence[str]) -> dict[str, float | str]:
+    """Processor seconds of kernels with the sources of a folder, in a process that has imported none yet."""
+    sys.path[:0] = [str(source / "src"), str(source / "papers" / "src")]
+    warnings.simplefilter("ignore")
+    known, found = kernels_of(source), dict[str, float | str]()
     for name in names:
         try:
             run = known[name]()
@@ -63,20 +66,7 @@ def _time(source: str, *names: str) -> None:
             found[name] = statistics.median(timer.repeat(SAMPLES, number)) / number
         except Exception as error:
             found[name] = f"{type(error).__name__}: {error}"
-    print(json.dumps(found))
-
-
-def timed(source: Path, names: Sequence[str]) -> dict[str, float | str]:
-    """Seconds of each kernel in a new process with the sources of a folder, or why there are none."""
-    path = os.pathsep.join([str(source / "src"), str(source / "papers" / "src"), str(ROOT)])
-    ended = subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", "benchmarks.regression", "--time", str(source), *names],
-        cwd=ROOT, env=os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    if ended.returncode:
-        return dict.fromkeys(names, f"its process ended: {ended.stderr.strip()[-200:]}")
-    return dict(json.loads(ended.stdout.splitlines()[-1]))
+    return found
 
 
 def verdict_of(ratios: Sequence[float]) -> str:
@@ -90,7 +80,8 @@ def compare(old: Path, new: Path, names: Sequence[str]) -> dict[str, Row]:
     """By kernel: milliseconds of both, ratios and verdict, or why it was left out."""
     pairs = []
     for number in range(PAIRS):
-        found = {tree: timed(tree, names) for tree in ((new, old) if number % 2 else (old, new))}
+        with patch.dict(os.environ, OMP_NUM_THREADS="1"):
+            found = {tree: alone(_seconds, tree, names) for tree in ((new, old) if number % 2 else (old, new))}
         pairs.append((found[old], found[new]))
     return {name: _row(name, [before[name] for before, _ in pairs], [now[name] for _, now in pairs]) for name in names}
 
@@ -126,4 +117,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(_time(*sys.argv[2:]) if sys.argv[1:2] == ["--time"] else main())
+    sys.exit(main())
