@@ -109,7 +109,8 @@ OUTCOMES = {
     "german": "credit_risk", "credit-card": "default", "compas": "two_year_recid", "adult": "income", "bank": "y",
 }  # fmt: skip
 
-Source = Callable[[Path | None], Any]
+Source = tuple[Callable[[Path], Any], Callable[[], Any]]
+"""What reads a data set of a folder, and what stands in for it in a quick run, which has none."""
 
 
 class Split(NamedTuple):
@@ -242,17 +243,16 @@ def _two(rows: Any) -> Rows:
     return rows.X, (rows.y > 0).astype(np.int64)
 
 
+def _two_classes(columns: int) -> Rows:
+    return _two(synthetic_rows(400, columns))
+
+
+def _drawn(same: Any) -> Source:
+    return lambda _: same, lambda: same
+
+
 def _topics() -> LabelSets:
     return unit_rows(papers.synthetic_label_sets(80, 20))
-
-
-def _either(read: Callable[[Path], Any], stand_in: Callable[[], Any]) -> Source:
-    """A data set of a folder; in a quick run, without one, what stands in for it."""
-    return lambda folder: stand_in() if folder is None else read(folder)
-
-
-def _rows_like(read: Callable[[Path], Any], columns: int) -> Source:
-    return _either(read, lambda: _two(synthetic_rows(400, columns)))
 
 
 ADULT = partial(csv.read_csv, ROOT / "examples" / "data" / "adult.csv.gz")
@@ -260,37 +260,34 @@ ADULT = partial(csv.read_csv, ROOT / "examples" / "data" / "adult.csv.gz")
 
 A9A = partial(papers.synthetic_a9a, QUICK_ROWS)
 SOURCES: dict[str, Source] = {
-    "a9a": _either(papers.load_a9a, A9A),
-    "adult": _either(lambda _: ADULT(), lambda: ADULT().take(np.arange(0, 48_842, 32))),
-    "bank": _either(
-        # Without the length of the call, beside the other data.
+    "a9a": (papers.load_a9a, A9A),
+    "adult": (lambda _: ADULT(), lambda: ADULT().take(np.arange(0, 48_842, 32))),
+    # Without the length of the call, beside the other data.
+    "bank": (
         lambda folder: csv.read_csv(_there(folder.parent / "cases" / "bank" / "bank.csv.gz")),
         lambda: _people("bank").rename_columns({"race": "marital"}),
     ),
+    **{name: (partial(load_people, name=name), partial(_people, name)) for name in ("compas", "credit-card", "german")},
+    "covtype": (read_covtype, partial(_two_classes, 54)),
+    "ijcnn1": (lambda folder: _two(load_ijcnn1(folder)), partial(_two_classes, 22)),
+    "letter": (partial(_svmlight, "multiclass/letter.libsvm.gz", 16), partial(_two_classes, 16)),
+    "mushrooms": (partial(_svmlight, "binary/mushrooms.libsvm.gz", 112), partial(_two_classes, 112)),
+    "mnist": (papers.load_mnist, partial(papers.synthetic_digits, QUICK_ROWS)),
+    "breast cancer": (lambda _: load_breast_cancer(return_X_y=True), partial(load_breast_cancer, return_X_y=True)),
+    "digits": (lambda _: load_digits(return_X_y=True), partial(load_digits, return_X_y=True)),
+    "drawn: people of a9a": (
+        lambda folder: partial(families.resampled_task, papers.load_a9a(folder)),
+        lambda: partial(families.resampled_task, A9A()),
+    ),
+    **{name: _drawn(make) for name, make in (families.KERNEL_FAMILIES | families.GOAL_FAMILIES).items()},
+    **{name: _drawn(family(name)) for name in families.RISK_FAMILIES},
+    "yeast": (papers.load_yeast, partial(papers.synthetic_label_sets, 60, 5)),
+    "rcv1": (partial(papers.load_rcv1, n_labels=50), _topics),
+    "rcv1, all topics": (papers.load_rcv1, _topics),
     **{
-        name: _either(partial(load_people, name=name), partial(_people, name))
-        for name in ("compas", "credit-card", "german")
-    },
-    "covtype": _rows_like(read_covtype, 54),
-    "ijcnn1": _rows_like(lambda folder: _two(load_ijcnn1(folder)), 22),
-    "letter": _rows_like(partial(_svmlight, "multiclass/letter.libsvm.gz", 16), 16),
-    "mushrooms": _rows_like(partial(_svmlight, "binary/mushrooms.libsvm.gz", 112), 112),
-    "mnist": _either(papers.load_mnist, partial(papers.synthetic_digits, QUICK_ROWS)),
-    "breast cancer": lambda folder: load_breast_cancer(return_X_y=True),
-    "digits": lambda folder: load_digits(return_X_y=True),
-    "drawn: people of a9a": lambda folder: partial(families.resampled_task, SOURCES["a9a"](folder)),
-    **{
-        name: lambda folder, make=make: make
-        for name, make in (families.KERNEL_FAMILIES | families.GOAL_FAMILIES).items()
-    },
-    **{name: lambda folder, name=name: family(name) for name in families.RISK_FAMILIES},
-    "yeast": _either(papers.load_yeast, partial(papers.synthetic_label_sets, 60, 5)),
-    "rcv1": _either(partial(papers.load_rcv1, n_labels=50), _topics),
-    "rcv1, all topics": _either(papers.load_rcv1, _topics),
-    **{
-        name: _either(lambda folder, name=name: standardised(load_hierarchy(folder, name)), paths)
+        name: (lambda folder, name=name: standardised(load_hierarchy(folder, name)), paths)
         for name in HIERARCHIES | GENES
     },
-    "Enron_corr": _either(lambda folder: unit_rows(load_hierarchy(folder, "Enron_corr")), paths),
-    "ocr": _either(ocr, words),
+    "Enron_corr": (lambda folder: unit_rows(load_hierarchy(folder, "Enron_corr")), paths),
+    "ocr": (ocr, words),
 }

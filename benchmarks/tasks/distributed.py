@@ -28,43 +28,24 @@ from widemargin.distributed import BlockMap, DaskMap, ParquetRows, SerialMap, pa
 from widemargin.estimators.rate_constrained.blocks import Labels, block_survey, blocked_problem, counted_goal
 from widemargin.goals import Goal
 from widemargin.solvers.convex import newton
-from widemargin_papers.data import Adult
 
-GROUPS = (5, 8, 5, 16, 5, 7, 14, 6, 5, 2, 2, 2, 5, 41)
-"""Binary columns of a9a that stand for one column of Adult each."""
-
-_STARTS = np.cumsum((0, *GROUPS[:-1]))
-_SEX = 9  # number of that group
-_MIXED = 0.15  # share of the values that are drawn from another person
-_CHUNK = 500_000
+CHUNK = 500_000
+"""Rows of a file."""
 
 
-def codes_of(adult: Adult) -> np.ndarray:
-    """Value of each of Adult's 14 columns, shape (n, 14); the number of values where it is missing."""
-    bits = sp.csr_matrix(adult.X)[:, : sum(GROUPS)].toarray() > 0
-    columns = np.split(bits, _STARTS[1:], axis=1)
-    codes = [np.where(part.any(axis=1), part.argmax(axis=1), part.shape[1]) for part in columns]
-    return np.column_stack(codes).astype(np.uint8)
-
-
-def write_synthetic(adult: Adult, n: int, folder: Path) -> None:
-    """Parquet files of n rows: people of a9a, a sixth of whose values are those of other people; sex is theirs."""
-    codes, rng = codes_of(adult), np.random.default_rng(0)
+def write_people(draw: Callable[..., GoalRows], n: int, folder: Path) -> None:
+    """Parquet files of n drawn people: the numbers of their ones, their labels, and who they are."""
     folder.mkdir(parents=True, exist_ok=True)
-    for part, low in enumerate(range(0, n, _CHUNK)):
-        size = min(_CHUNK, n - low)
-        who = rng.integers(codes.shape[0], size=size)
-        others = codes[rng.integers(codes.shape[0], size=(size, len(GROUPS))), np.arange(len(GROUPS))]
-        rows = np.where(rng.random(others.shape) < _MIXED, others, codes[who])
-        label = np.where(rng.random(size) < 0.05, rng.random(size) < 0.24, adult.y[who] > 0)
-        people = {"sex": np.where(rows[:, _SEX] == 0, "Female", "Male"), "y": label.astype(np.uint8)}
-        table = pa.table({f"c{j}": column for j, column in enumerate(rows.T)} | people)
+    for part, low in enumerate(range(0, n, CHUNK)):
+        task = draw(min(CHUNK, n - low), 2, part)
+        ones = pa.ListArray.from_arrays(task.X.indptr, task.X.indices.astype(np.uint8))
+        table = task.populations.append_column("ones", ones).append_column("y", pa.array(task.y))
         pq.write_table(table, folder / f"part{part:04d}.parquet", row_group_size=250_000)
 
 
 @dataclass(frozen=True)
-class AdultColumns:
-    """A recipe: Parquet rows of Adult's columns, each of which becomes its binary columns: 123 columns, 14 ones."""
+class People:
+    """A recipe: Parquet rows of drawn people, with columns of 0 and 1."""
 
     rows: ParquetRows
 
@@ -76,12 +57,10 @@ class AdultColumns:
     def load(self) -> dict[str, Any]:
         """Training rows as `labelled_rows` gives them."""
         table = self.rows.load()
-        codes = np.stack([table[f"c{j}"].to_numpy() for j in range(len(GROUPS))], axis=1).astype(np.int32)
-        present = codes < np.array(GROUPS)
-        indptr = np.concatenate([[0], np.cumsum(present.sum(axis=1))]).astype(np.int32)
-        indices = (codes + _STARTS.astype(np.int32))[present]
-        X = sp.csr_matrix((np.ones(indices.shape[0], np.float32), indices, indptr), shape=(len(codes), sum(GROUPS)))
-        return {"X": X, "y": table["y"].to_numpy(), "sample_weight": None, "populations": table.select(["sex"])}
+        ones = table["ones"].combine_chunks()
+        columns, ends = ones.flatten().to_numpy(), ones.offsets.to_numpy()
+        X = sp.csr_matrix((np.ones(len(columns), np.float32), columns, ends - ends[0]), shape=(len(ones), 142))
+        return {"X": X, "y": table["y"].to_numpy(), "populations": table.select(["sex"])}
 
 
 @contextmanager
@@ -244,7 +223,7 @@ def large_fit(ctx: Context, folder: str, limit: int) -> Row:
     """Rows from Parquet files, under a limit of private memory of this process."""
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))  # rows in mapped files are not private
     place = Path(folder)
-    recipes = [AdultColumns(rows) for rows in parquet_rows(place / "rows", block_rows=250_000)]
+    recipes = [People(rows) for rows in parquet_rows(place / "rows", block_rows=250_000)]
     blocks, began, peak = SerialMap(recipes, hold=False), time.perf_counter(), dict[str, int]()
     with beside(partial(watch, peak)):
         model = fit_blocks(goal_of(2), blocks, scratch=folder, checkpoint=place / "run.json")
@@ -259,7 +238,7 @@ def large(ctx: Context) -> list[Row]:
     n = ctx.pick(LARGE, 4000)
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "rows"
-        write_synthetic(ctx.load("a9a"), n, place)
+        write_people(ctx.load(PEOPLE), n, place)
         # Without these settings a gigabyte is set aside unused; a quick run stays in this process.
         settings = ctx.pick({"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "2"}, {})
         done = ctx.fresh(large_fit, folder, ctx.pick(LIMIT, -1), **settings)

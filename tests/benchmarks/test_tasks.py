@@ -180,7 +180,7 @@ def test_synthetic_rows_are_of_one_sex():
 
 
 def test_ratios_and_errors_are_those_of_the_predictions():
-    table = SOURCES["german"](None)
+    table = SOURCES["german"][1]()
     data = fairness.people(table, "german", np.asarray(table["sex"]) == "Female")
     found, rate = fairness.reached(data, lambda _: data.y), [data.y[rows].mean() for rows in (data.first, ~data.first)]
     assert found["test_error"] == 0.0
