@@ -198,11 +198,8 @@ def two_classes(name: str, data: Any) -> Rows:
         chosen = np.isin(data.digit, (3, 8))
         return data.X[chosen].astype(np.float64), data.digit[chosen] == 8
     X, y = data
-    joined: dict[str, Callable[[Any], Any]] = {
-        "covtype": lambda kind: kind == 1, "letter": lambda letter: letter > min(13, letter.max() - 1),
-        "digits": lambda digit: digit % 2,
-    }  # fmt: skip
-    return np.asarray(X, dtype=np.float64), joined.get(name, lambda label: label == label.max())(y)
+    positive = {"covtype": y == 1, "letter": y > 13, "digits": y % 2 == 1}.get(name, y == y.max())
+    return np.asarray(X, dtype=np.float64), positive
 
 
 # --- what is read, and what stands in for it --------------------------------------------------------------------------
@@ -243,8 +240,9 @@ def _two(rows: Any) -> Rows:
     return rows.X, (rows.y > 0).astype(np.int64)
 
 
-def _two_classes(columns: int) -> Rows:
-    return _two(synthetic_rows(400, columns))
+def _two_classes(columns: int, *labels: int) -> Rows:
+    X, y = _two(synthetic_rows(400, columns))
+    return X, np.array(labels)[y]
 
 
 def _drawn(same: Any) -> Source:
@@ -268,10 +266,10 @@ SOURCES: dict[str, Source] = {
         lambda: _people("bank").rename_columns({"race": "marital"}),
     ),
     **{name: (partial(load_people, name=name), partial(_people, name)) for name in ("compas", "credit-card", "german")},
-    "covtype": (read_covtype, partial(_two_classes, 54)),
-    "ijcnn1": (lambda folder: _two(load_ijcnn1(folder)), partial(_two_classes, 22)),
-    "letter": (partial(_svmlight, "multiclass/letter.libsvm.gz", 16), partial(_two_classes, 16)),
-    "mushrooms": (partial(_svmlight, "binary/mushrooms.libsvm.gz", 112), partial(_two_classes, 112)),
+    "covtype": (read_covtype, partial(_two_classes, 54, 1, 2)),
+    "ijcnn1": (lambda folder: _two(load_ijcnn1(folder)), partial(_two_classes, 22, 0, 1)),
+    "letter": (partial(_svmlight, "multiclass/letter.libsvm.gz", 16), partial(_two_classes, 16, 1, 26)),
+    "mushrooms": (partial(_svmlight, "binary/mushrooms.libsvm.gz", 112), partial(_two_classes, 112, 1, 2)),
     "mnist": (papers.load_mnist, partial(papers.synthetic_digits, QUICK_ROWS)),
     "breast cancer": (lambda _: load_breast_cancer(return_X_y=True), partial(load_breast_cancer, return_X_y=True)),
     "digits": (lambda _: load_digits(return_X_y=True), partial(load_digits, return_X_y=True)),

@@ -82,8 +82,7 @@ def kernel_devices(ctx: Context) -> list[Row]:
     for device, name, given in ctx.pick(KERNEL_CASES, KERNEL_CASES[3:4] + KERNEL_CASES[5:6]):
         if device == BYTES and not has_instruction():
             continue
-        data = ctx.load(name)
-        rows = rows_of(name, partial(data, 300) if ctx.quick and callable(data) else data)
+        rows = rows_of(ctx, name)
         settings: dict[str, Row] = {"given": given} if given else {"defaults": {}}
         if given is None and not ctx.quick:
             settings["searched"] = kernel_search(KernelSVC(), *rows, n_rows=1500, random_state=0).best_params

@@ -86,10 +86,11 @@ class Problem(NamedTuple):
         """X and y; of a data set two classes, or MNIST's ten digits, or at most twenty letters."""
         if not isinstance(self.draw, str):
             return self.draw(*self.sizes)
-        found, (n,) = ctx.load(self.draw), self.sizes
+        (n,) = self.sizes
         if "classes" in self.what:
-            return found.X[:n], found.digit[:n]
-        X, y = found if self.draw == "letter" else rows_of(self.draw, found)
+            digits = ctx.load(self.draw)
+            return digits.X[:n], digits.digit[:n]
+        X, y = ctx.load(self.draw) if self.draw == "letter" else rows_of(ctx, self.draw)
         rows = np.random.default_rng(0).permutation(np.flatnonzero(np.isin(y, np.unique(y)[:20])))[:n]
         return X[rows], y[rows]
 

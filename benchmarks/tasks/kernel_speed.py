@@ -15,8 +15,6 @@ from joblib import cpu_count
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
-from benchmarks.data.families import waves
-from benchmarks.data.halves import check
 from benchmarks.task import Content, Context, Limit, Row, Table, Task, Timing, grouped, mean_and_error, quietly, ratios
 from widemargin import KernelSVC, kernel_search
 from widemargin.exceptions import CapabilityError
@@ -64,8 +62,9 @@ SETTINGS = {
 FOREST = 522_910
 
 
-def rows_of(name: str, data: Any) -> tuple[Array, Array]:
+def rows_of(ctx: Context, name: str) -> tuple[Array, Array]:
     """Rows and labels -1 and 1, as the kernel paper has them: Adult, an 8 or not, Forest's second kind; and A to M."""
+    data = ctx.load(name)
     if name == "a9a":
         return data.X.toarray(), data.y
     if name == "mnist":
@@ -75,26 +74,20 @@ def rows_of(name: str, data: Any) -> tuple[Array, Array]:
     elif name == "letter":
         X, positive = data[0] / 15.0, data[1] <= 13
     else:
-        X, y = data() if callable(data) else data
+        X, y = data(*ctx.pick((), (300,))) if callable(data) else data
         positive = y == y.max()
     return X, np.where(positive, 1.0, -1.0)
 
 
 def task(ctx: Context, name: str) -> KernelTask:
-    """The rows of a task, in float32; waves in a quick run."""
-    if ctx.quick:
-        check(name, ctx.task.subject, ctx.task.half)
-        X, y = waves(1200, 3)
-        X, y = X.astype(np.float32), np.where(y > 0, 1.0, -1.0)
-        return KernelTask(X[:600], y[:600], X[600:], y[600:], 1.0, 5.0)
-    data = ctx.load(name)
-    X, y = rows_of(name, data)
-    if name == "a9a":
-        X_test, y_test = data.X_test.toarray(), data.y_test
-    elif name == "mnist":
-        X_test, y_test = data.X_test, np.where(data.digit_test == 8, 1.0, -1.0)
+    """The rows of a task, in float32."""
+    X, y = rows_of(ctx, name)
+    if name in ("a9a", "mnist"):
+        data = ctx.load(name)
+        X_test = data.X_test.toarray() if name == "a9a" else data.X_test
+        y_test = data.y_test if name == "a9a" else np.where(data.digit_test == 8, 1.0, -1.0)
     else:
-        n = FOREST if name == "covtype" else 2 * len(y) // 3
+        n = FOREST if len(y) > FOREST else 2 * len(y) // 3
         order = np.random.default_rng(0).permutation(len(y))
         X, X_test, y, y_test = X[order[:n]], X[order[n:]], y[order[:n]], y[order[n:]]
     return KernelTask(X.astype(np.float32), y, X_test.astype(np.float32), y_test, *SETTINGS[name])
