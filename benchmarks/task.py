@@ -319,11 +319,9 @@ def _on_one_thread(function: Callable[..., T], *arguments: Any) -> T:
         return function(*arguments)
 
 
-def each_fresh(
-    function: Callable[..., Any], cases: Sequence[tuple[Any, ...]], quick_cases: Sequence[tuple[Any, ...]]
-) -> Callable[[Context], list[Any]]:
+def each_fresh(function: Callable[..., Any], cases: Sequence[tuple[Any, ...]], quick: slice) -> Callable[..., Any]:
     """A part whose rows are what a function returns for each of some cases, each in a process of its own."""
-    return lambda ctx: [ctx.fresh(function, *case) for case in ctx.pick(cases, quick_cases)]
+    return lambda ctx: [ctx.fresh(function, *case) for case in ctx.pick(cases, cases[quick])]
 
 
 def tasks_of(module: str) -> dict[str, Task]:

@@ -116,11 +116,13 @@ AXES = {
 }  # fmt: skip
 
 
-def measured(ctx: Context, name: str, size: int) -> Row:
-    """One size in a process of its own; the smallest one compiles first."""
+def measured(ctx: Context, name: str, times: int) -> Row:
+    """Of an axis so many times its first size, in a process of its own; the first size compiles."""
     axis = AXES[name]
+    first = ctx.pick(axis.first, axis.small)
+    size = times * first
     with quietly():
-        axis.prepare(ctx.pick(axis.first, size))()
+        axis.prepare(first)()
         run = axis.prepare(size)
         _, grown = resident_growth(run)
     timing = Timing.of(run, ctx.repeats)
@@ -186,6 +188,7 @@ def tagged_texts(n: int, seed: int = 0) -> tuple[sp.csr_matrix, sp.csr_matrix]:
 
 def many_labels_of(ctx: Context, n: int) -> Row:
     """A fit at a C and an offset near those chosen for some thousand rows, until the gap is a tenth."""
+    n = ctx.pick(n, 300)
     X, Y = tagged_texts(n + 2000)
     model = MultiLabelSVC(C=2.4, tol=GAP, random_state=0, solver_options={"offset": 0.3})
     with quietly():
@@ -288,15 +291,10 @@ class growth(Task, half="neutral", repeats=2):
 
     parts = {
         "thread": thread,
-        "growth": each_fresh(
-            measured, [(name, times * axis.first) for name, axis in AXES.items() for times in DOUBLINGS],
-            [(name, axis.small) for name, axis in AXES.items()],
-        ),
-        "cluster": each_fresh(
-            late, [(0, 0.0), (1, 0.0), *product((2, 4, 8), (0.0, 0.05)), (16, 0.0)], [(0, 0.0), (1, 0.0), (2, 0.0)]
-        ),
-        "many labels": each_fresh(many_labels_of, [(25_000,), (100_000,)], [(300,)]),
-    }  # fmt: skip
+        "growth": each_fresh(measured, tuple(product(AXES, DOUBLINGS)), slice(None, None, len(DOUBLINGS))),
+        "cluster": each_fresh(late, [(0, 0.0), (1, 0.0), *product((2, 4, 8), (0.0, 0.05)), (16, 0.0)], slice(3)),
+        "many labels": each_fresh(many_labels_of, [(25_000,), (100_000,)], slice(1)),
+    }
     exponents = Table(
         "Exponents over at least four doublings: time and the memory that a call adds; the largest size in "
         "readings of its data from memory",

@@ -55,7 +55,7 @@ class kernel_choices(Task, subject="kernels", half="tuning"):
     """
 
     parts = {
-        "memory": each_fresh(cached_fit, [(8.0,), (32.0,), (128.0,), (200.0,), (512.0,)], [(8.0,)]),
+        "memory": each_fresh(cached_fit, [(8.0,), (32.0,), (128.0,), (200.0,), (512.0,)], slice(1)),
         "searches": searches,
     }
     searches = Table("25 cells on 2,000 rows of a9a", "searches", "way | processor s: {processor_s:.1f}")
