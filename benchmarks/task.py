@@ -346,12 +346,9 @@ def grouped(rows: Iterable[Row], *keys: str) -> Iterator[tuple[Any, list[Row]]]:
     yield from found.items()
 
 
-@contextlib.contextmanager
-def quietly() -> Iterator[None]:
+def quietly() -> contextlib.AbstractContextManager[object]:
     """Without warnings."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
+    return warnings.catch_warnings(action="ignore")
 
 
 def mean_and_error(values: Sequence[float]) -> tuple[float, float]:

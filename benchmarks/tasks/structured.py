@@ -356,7 +356,6 @@ class structured_powersets(structured_defaults_tuned):
 
 
 LETTER_GRID = (0.01, 0.03, 0.1, 0.3, 1.0)
-REFERENCE = "LinearSVC, a letter"
 
 
 class Letters:
@@ -389,43 +388,38 @@ def letter_errors(Y: Sequence[Array], predicted: Sequence[Array]) -> dict[str, f
     }
 
 
-def errors_of(ctx: Context, methods: Sequence[Method], folds: int) -> list[Row]:
+CHAIN = partial(ChainSVC, random_state=0)
+SHORT = partial(CHAIN, max_iter=200, tol=0.01)
+LETTER_METHODS = {
+    "runs": (
+        Method("ChainSVC slack", lambda C: SHORT(C=C, rescaling="slack"), (0.0003, 0.001, 0.003, 0.01, 0.03)),
+        Method("ChainSVC margin", lambda C: SHORT(C=C, rescaling="margin"), LETTER_GRID),
+        Method("LinearSVC, a letter", Letters, LETTER_GRID),
+        Method("LinearSVC, neighbours", partial(Letters, window=1), LETTER_GRID),
+    ),
+    "mapped": (
+        Method("ChainSVC()", CHAIN()),
+        Method("ChainSVC, nystroem", CHAIN(feature_map="nystroem")),
+        Method("ChainSVC, nystroem, width chosen", CHAIN(feature_map="nystroem", solver_options={"gamma": None})),
+        Method("RBF SVC, neighbours", partial(Letters, window=1, rbf=True), (1.0, 10.0, 100.0)),
+    ),
+}
+"""By part: linear features of a letter's own pixels and of its neighbours'; features of a kernel, kernel SVMs."""
+
+
+def _letters_right(Y: Sequence[Array], predicted: Sequence[Array]) -> float:
+    return 1.0 - letter_errors(Y, predicted)["character"]
+
+
+def letter_runs(ctx: Context, part: str, folds: int) -> list[Row]:
     """Errors of methods that are trained on each of some folds; C is chosen by letters on a fifth of the words."""
     words, rows = ctx.load("ocr"), list[Row]()
     for fold in range(ctx.pick(folds, 1)):
         inside = words.fold == fold
         task = LabelSets(words.X[inside], words.Y[inside], words.X[~inside], words.Y[~inside], "words")
-        runs = compare_methods(task, methods, merit=lambda Y, said: -letter_errors(Y, said)["character"],
-                               judge=letter_errors)  # fmt: skip
+        runs = compare_methods(task, LETTER_METHODS[part], merit=_letters_right, judge=letter_errors)
         rows += [{"fold": fold, **run} for run in runs]
     return rows
-
-
-def linear(ctx: Context) -> list[Row]:
-    """Linear features of a letter's own pixels, and of its neighbours'."""
-
-    def chains(rescaling: str, C: float) -> ChainSVC:
-        return ChainSVC(C=C, rescaling=rescaling, max_iter=200, tol=0.01, random_state=0)
-
-    methods = [
-        Method("ChainSVC slack", partial(chains, "slack"), (0.0003, 0.001, 0.003, 0.01, 0.03)),
-        Method("ChainSVC margin", partial(chains, "margin"), LETTER_GRID),
-        Method(REFERENCE, Letters, LETTER_GRID),
-        Method("LinearSVC, neighbours", partial(Letters, window=1), LETTER_GRID),
-    ]
-    return errors_of(ctx, methods, 10)
-
-
-def mapped(ctx: Context) -> list[Row]:
-    """`ChainSVC` as it comes and with features of a kernel; a kernel SVM per letter."""
-    nystroem = partial(ChainSVC, random_state=0, feature_map="nystroem")
-    methods = [
-        Method("ChainSVC()", ChainSVC(random_state=0)),
-        Method("ChainSVC, nystroem", nystroem()),
-        Method("ChainSVC, nystroem, width chosen", nystroem(solver_options={"gamma": None})),
-        Method("RBF SVC, neighbours", partial(Letters, window=1, rbf=True), (1.0, 10.0, 100.0)),
-    ]
-    return errors_of(ctx, methods, 3)
 
 
 def _letter_means(part: str) -> Callable[[Content], Iterable[Row]]:
@@ -447,7 +441,10 @@ class structured_ocr(Task, subject="structures", half="tuning"):
     which sees the letter alone or its two neighbours too. Each fold in turn is trained on and the other nine tested.
     """
 
-    parts = {"runs": linear, "mapped": mapped}
+    parts = {
+        "runs": partial(letter_runs, part="runs", folds=10),
+        "mapped": partial(letter_runs, part="mapped", folds=3),
+    }
     few = Table("One of ten folds for training", _letter_means("runs"), """
         method | wrong letters, %: {character:±.1f} | fit: {fit_s:.1f} s
     """)  # fmt: skip
