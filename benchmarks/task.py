@@ -250,7 +250,7 @@ class Context:
 
     @property
     def repeats(self) -> int:
-        """Timed repeats."""
+        """Timed repeats, or draws and splits."""
         return 1 if self.quick else self.task.repeats
 
     @property

@@ -4,8 +4,9 @@ Rows are float32 for all but LIBSVM.
 """
 
 import importlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -237,11 +238,6 @@ OURS: dict[str, dict[str, Any]] = {
     "sbp, tol=None": {"tol": None, "solver": "sbp"},
 }
 PEERS: dict[str, dict[str, Any]] = {LIBSVM: {}, INTELEX: {}, f"{INTELEX}, tol=0.1": {"tol": 0.1}}
-SPLITS = 5
-TUNED = {"a9a": SPLITS, "mnist": SPLITS}
-BLIND = {"letter": 2, "ijcnn1": 2, "drawn: textures": 2}
-"""Data sets and their splits."""
-
 WANTED = {"a9a": {LIBSVM: 15.0, INTELEX: 4.0}, "mnist": {LIBSVM: 40.0, INTELEX: 6.0}}
 NEAR = 0.1
 """Points."""
@@ -266,10 +262,10 @@ def to_the_error(ctx: Context, name: str, seed: int, solver: str) -> Row:
     return about | of.timed(of.ours(**OURS[solver] | {"random_state": seed}))
 
 
-def runs_of(ctx: Context, names: Mapping[str, int]) -> list[Row]:
+def runs_of(ctx: Context, *names: str) -> list[Row]:
     """Every split, in turn over the solvers."""
-    seeds = [(name, seed) for name, splits in names.items() for seed in range(ctx.pick(splits, 2))]
-    return [ctx.fresh(to_the_error, *case, solver) for case in seeds for solver in (*OURS, *peers(ctx, *PEERS))]
+    cases = product(names, range(ctx.repeats), (*OURS, *peers(ctx, *PEERS)))
+    return [ctx.fresh(to_the_error, *case) for case in cases]
 
 
 def by_solver(content: Content) -> list[Row]:
@@ -296,7 +292,7 @@ class kernel_svc_accuracy(Task, subject="kernels", half="tuning", peers=(INTELEX
     peers.
     """
 
-    parts = {"runs": partial(runs_of, names=TUNED)}
+    parts = {"runs": lambda ctx: runs_of(ctx, "a9a", "mnist")}
     errors = Table(
         "Time to LIBSVM's test error, one thread, fresh processes; medians, means and standard errors", by_solver,
         "data: {case} | solver | wall_s:.2f | processor_s:.2f | test error, %: {error:±.2f} "
@@ -317,12 +313,12 @@ class kernel_svc_accuracy(Task, subject="kernels", half="tuning", peers=(INTELEX
             yield from ratios(f"{case}, default tolerance", seconds, "KernelSVC", dict.fromkeys(targets))
 
 
-class kernel_svc_blind(kernel_svc_accuracy, half="reporting"):
+class kernel_svc_blind(kernel_svc_accuracy, half="reporting", repeats=2):
     """The same on data that nothing was chosen on: letters A to M against N to Z, ijcnn1 and drawn textures; C and
     width by a search on 1,500 rows.
     """
 
-    parts = {"runs": partial(runs_of, names=BLIND)}
+    parts = {"runs": lambda ctx: runs_of(ctx, "letter", "ijcnn1", "drawn: textures")}
 
     def sentences(self, content: Content) -> Iterable[str]:
         rows = [row for row in by_solver(content) if row["solver"] == "KernelSVC, tol=None"]

@@ -23,7 +23,7 @@ from widemargin_papers import baselines
 # --- which method withstands what -------------------------------------------------------------------------------------
 
 LOGISTIC = "LogisticRegression"
-SEEDS, TRAIN_ROWS, TEST_ROWS = 5, 4000, 20_000
+TRAIN_ROWS, TEST_ROWS = 4000, 20_000
 FEW = (LOGISTIC, "logistic, rows clipped", "MarginPursuit", "LDM", "CatoniRisk", "MedianOfMeans")
 """Methods of the short table."""
 SHARES = (0.1, 0.2)
@@ -89,7 +89,7 @@ def errors(
     found: Errors = {}
     for name, data in ctx.every(slice(1, 3)):
         draw = data if name.startswith("drawn") else drawn(*two_classes(name, data), *sizes)
-        for seed in range(ctx.pick(SEEDS, 2)):
+        for seed in range(ctx.repeats):
             split = draw(seed)
             for case, (kind, share) in cases.items():
                 bad = spoil(split, kind, share, seed) if share else split
@@ -279,7 +279,7 @@ def rankings(ctx: Context) -> dict[str, dict[str, dict[str, list[float]]]]:
     for name, data in ctx.every(slice(3)):
         rows = (data.X, data.digit) if name == "mnist" else data if name == "letter" else two_classes(name, data)
         split, of = drawn(*rows), {}
-        for seed in range(ctx.pick(SEEDS, 2)):
+        for seed in range(ctx.repeats):
             X, right, _, _ = split(seed)
             y, planted = plant(right, PLANTED, seed)
             estimator = LogisticRegression(C=0.1, max_iter=500)
