@@ -6,6 +6,7 @@ from benchmarks.data.sources import hold_outs, ocr, paths, shuffled, standardise
 from benchmarks.tasks.structured import (
     Method,
     OneVsRest,
+    apart,
     compare_methods,
     letter_errors,
     mean_jaccard,
@@ -91,6 +92,14 @@ def test_standardised_columns_know_the_training_rows_only():
     made = standardised(LabelSets(X, np.ones((2, 1), dtype=int), X + 2.0, np.ones((2, 1), dtype=int), "some"))
     np.testing.assert_allclose(made.X, np.array([[-1.0, 0.0], [1.0, 0.0]]) / 2**0.5)
     np.testing.assert_allclose(made.X_test[:, 0], np.array([1.0, 3.0]) / 2**0.5)
+
+
+def test_differences_are_paired_by_split():
+    ours, theirs = (
+        [{"split": split, "jaccard": value} for split, value in enumerate(values)]
+        for values in ((0.5, 0.7), (0.4, 0.5, 0.9))
+    )
+    assert apart(ours, theirs) == (pytest.approx(0.15), pytest.approx(0.05))
 
 
 def test_errors_of_letters_and_words():
