@@ -42,7 +42,7 @@ def test_a_quick_run_writes_its_results(name, tmp_path):
     assert results["machine"]["threads"] == (cpu_count() if task.threads else 1)
     page = (tmp_path / f"{name}.md").read_text()
     assert f"python -m benchmarks {name}" in page
-    assert page.count("|") > 20
+    assert page.count("|") > 10
 
 
 def test_missing_data_are_named(tmp_path):
