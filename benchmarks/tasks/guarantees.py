@@ -163,16 +163,12 @@ APART = {"adult": "sex", "german": "sex", "credit-card": "SEX", "bank": "marital
 """The column by which populations are told apart; of more than two values the first against all others."""
 
 
-def _apart(rate: str, most: float) -> str:
-    return "".join(f"subject to {rate}({a}) - {rate}({b}) <= {most}\n" for a, b in ("wm", "mw"))
-
-
 COSTED = {
-    "parity .1": _apart("positive_rate", 0.1),
-    "parity .05": _apart("positive_rate", 0.05),
-    "80% rule": "".join(f"subject to positive_rate({a}) >= 0.8 * positive_rate({b})\n" for a, b in ("wm", "mw")),
-    "opportunity .1": _apart("recall", 0.1),
-    "odds .1": _apart("recall", 0.1) + _apart("false_positive_rate", 0.1),
+    "parity .1": "subject to demographic_parity(group, difference=0.1)",
+    "parity .05": "subject to demographic_parity(group, difference=0.05)",
+    "80% rule": "subject to demographic_parity(group, ratio=0.8)",
+    "opportunity .1": "subject to equal_opportunity(group, difference=0.1)",
+    "odds .1": "subject to equalized_odds(group, difference=0.1)",
     "false alarms .15": (
         "subject to false_positive_rate(w) - false_positive_rate(m) <= 0.15\nsubject to recall() >= 0.5"
     ),
