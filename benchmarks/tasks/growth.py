@@ -85,41 +85,38 @@ def _audit_blocks(n: int) -> Callable[[], Any]:
 
 
 class Axis(NamedTuple):
-    """What is measured, its first size and that of a quick run, and of how many numbers the data are, by size."""
+    """What is measured, its first size, and of how many numbers the data are, by size."""
 
     what: str
     first: int
-    small: int
     prepare: Callable[[int], Callable[[], Any]]
     numbers: Callable[[int], int]
 
 
 DOUBLINGS = (1, 2, 4, 8, 16)
 AXES = {
-    "rows": Axis("RateConstrainedClassifier.fit, rows (30 columns)", 25_000, 500,
-                 lambda n: _trained(n, 30), lambda n: 30 * n),
-    "columns": Axis("RateConstrainedClassifier.fit, columns (20,000 rows)", 32, 4,
+    "rows": Axis("RateConstrainedClassifier.fit, rows (30 columns)", 25_000, lambda n: _trained(n, 30), lambda n: 30 * n),
+    "columns": Axis("RateConstrainedClassifier.fit, columns (20,000 rows)", 32,
                     lambda d: _trained(20_000, d), lambda d: 20_000 * d),
-    "constraints": Axis("RateConstrainedClassifier.fit, constraints (100,000 rows, 20 columns)", 4, 2,
+    "constraints": Axis("RateConstrainedClassifier.fit, constraints (100,000 rows, 20 columns)", 4,
                         lambda m: _trained(100_000, 20, m), lambda m: 100_000 * 20),
-    "groups": Axis("thresholds by group, groups (32,000 rows)", 2, 2, _thresholds, lambda g: 32_000),
-    "kernel rows": Axis("KernelSVC.fit, rows (10 columns)", 2000, 200, _kernel_fit, lambda n: 10 * n),
-    "kernel columns": Axis("KernelSVC.fit, columns (8,000 rows)", 64, 4,
+    "groups": Axis("thresholds by group, groups (32,000 rows)", 2, _thresholds, lambda g: 32_000),
+    "kernel rows": Axis("KernelSVC.fit, rows (10 columns)", 2000, _kernel_fit, lambda n: 10 * n),
+    "kernel columns": Axis("KernelSVC.fit, columns (8,000 rows)", 64,
                            lambda d: _kernel_fit(8000, d), lambda d: 8000 * d),
     "support vectors": Axis("KernelSVC.predict of 10,000 rows, training rows (their support vectors are a share)",
-                            1000, 200, _kernel_predictions, lambda n: 10 * n),
-    "labels": Axis("MultiLabelSVC.fit, labels (1,000 rows, a tree of labels)", 8, 4,
+                            1000, _kernel_predictions, lambda n: 10 * n),
+    "labels": Axis("MultiLabelSVC.fit, labels (1,000 rows, a tree of labels)", 8,
                    lambda k: _label_sets(1000, 20, k, 0.5, 0.8, edges="tree", C=1.0), lambda k: 1000 * (20 + k)),
-    "audited rows": Axis("audit, rows", 250_000, 1000, _audit, lambda n: 2 * n),
-    "rows audited in blocks": Axis("audit_stream, rows, drawn as it goes", 250_000, 1000, _audit_blocks,
-                                   lambda n: 2 * n),
+    "audited rows": Axis("audit, rows", 250_000, _audit, lambda n: 2 * n),
+    "rows audited in blocks": Axis("audit_stream, rows, drawn as it goes", 250_000, _audit_blocks, lambda n: 2 * n),
 }  # fmt: skip
 
 
 def measured(ctx: Context, name: str, times: int) -> Row:
     """Of an axis so many times its first size, in a process of its own; the first size compiles."""
     axis = AXES[name]
-    first = ctx.pick(axis.first, axis.small)
+    first = ctx.pick(axis.first, max(axis.first // 50, 4))
     size = times * first
     with quietly():
         axis.prepare(first)()
