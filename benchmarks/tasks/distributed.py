@@ -9,6 +9,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -85,13 +86,12 @@ def cluster(n_workers: int = 2) -> Iterator[Any]:
 def beside(work: Callable[[threading.Event], None]) -> Iterator[None]:
     """Run something in a thread beside the block; its event tells that the block has ended."""
     done = threading.Event()
-    thread = threading.Thread(target=work, args=(done,), daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(work, done)
+        try:
+            yield
+        finally:
+            done.set()
 
 
 def watch(peak: dict[str, int], done: threading.Event) -> None:

@@ -95,7 +95,8 @@ class Axis(NamedTuple):
 
 DOUBLINGS = (1, 2, 4, 8, 16)
 AXES = {
-    "rows": Axis("RateConstrainedClassifier.fit, rows (30 columns)", 25_000, lambda n: _trained(n, 30), lambda n: 30 * n),
+    "rows": Axis("RateConstrainedClassifier.fit, rows (30 columns)", 25_000,
+                 lambda n: _trained(n, 30), lambda n: 30 * n),
     "columns": Axis("RateConstrainedClassifier.fit, columns (20,000 rows)", 32,
                     lambda d: _trained(20_000, d), lambda d: 20_000 * d),
     "constraints": Axis("RateConstrainedClassifier.fit, constraints (100,000 rows, 20 columns)", 4,
