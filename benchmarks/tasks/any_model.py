@@ -27,7 +27,7 @@ from benchmarks.task import Content, Context, Limit, Row, Table, Task, Timing, g
 from widemargin import GoalReduction, GoalThresholdClassifier, RateConstrainedClassifier
 
 TRAIN_ROWS = 6_000
-"""Most rows to train on, at most half of a table, and splits of each table.
+"""Most rows to train on, at most half of a table.
 
 All others are test rows. Where the groups hardly differ without a goal (credit-card, .014 in recall), six thousand rows
 measure differences of rates to a standard error as large, and the least error at a violation then favours whichever
