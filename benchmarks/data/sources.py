@@ -226,14 +226,10 @@ def _there(path: Path) -> Path:
 
 
 def _people(name: str) -> pa.Table:
-    rng, data = np.random.default_rng(0), A9A()
-    columns = {
-        "sex": np.where(data.women, "Female", "Male"), "age": rng.integers(18, 80, QUICK_ROWS),
-        "amount": np.exp(rng.normal(size=QUICK_ROWS) + (data.y > 0)), "kind": rng.choice(list("abcd"), QUICK_ROWS),
-        "race": rng.choice(["African-American", "Caucasian"], QUICK_ROWS),
-    }  # fmt: skip
-    named = {key.upper() if name == "credit-card" else key: column for key, column in columns.items()}
-    return pa.table(named | {OUTCOMES[name]: (data.y > 0).astype(int)})
+    """A thirty-second of Adult, with the names of another table of people."""
+    table, named = ADULT().take(np.arange(0, 48_842, 32)), {"income": OUTCOMES[name], "marital_status": "marital"}
+    case = str.upper if name == "credit-card" else str.lower
+    return table.rename_columns([named.get(column) or case(column) for column in table.column_names])
 
 
 def _two(rows: Any) -> Rows:
@@ -259,11 +255,11 @@ ADULT = partial(csv.read_csv, ROOT / "examples" / "data" / "adult.csv.gz")
 A9A = partial(papers.synthetic_a9a, QUICK_ROWS)
 SOURCES: dict[str, Source] = {
     "a9a": (papers.load_a9a, A9A),
-    "adult": (lambda _: ADULT(), lambda: ADULT().take(np.arange(0, 48_842, 32))),
+    "adult": (lambda _: ADULT(), partial(_people, "adult")),
     # Without the length of the call, beside the other data.
     "bank": (
         lambda folder: csv.read_csv(_there(folder.parent / "cases" / "bank" / "bank.csv.gz")),
-        lambda: _people("bank").rename_columns({"race": "marital"}),
+        partial(_people, "bank"),
     ),
     **{name: (partial(load_people, name=name), partial(_people, name)) for name in ("compas", "credit-card", "german")},
     "covtype": (read_covtype, partial(_two_classes, 54, 1, 2)),
