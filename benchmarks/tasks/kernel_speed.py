@@ -216,16 +216,16 @@ class kernel_threads(Task, subject="kernels", half="tuning", threads=True, peers
         for (case, count), here in grouped(rows, "case", "threads"):
             wanted = {"a9a": 4.0, "mnist": 4.0}.get(case) if count == 1 else 3.0 if count == 2 else 2.0
             name = f"{case}, {count} thread{'s' * (count > 1)}"
-            yield from ratios(name, {row["solver"]: row["wall_s"] for row in here}, "KernelSVC", {INTELEX: wanted})
+            wall = {row["solver"]: row["wall_s"] for row in here}
+            yield from ratios(name, wall, "KernelSVC", {INTELEX: wanted})
             seconds = {row["solver"]: row["predict_s"] for row in here}
             yield from ratios(f"{name}, predictions", seconds, "KernelSVC", {INTELEX: 1.0})
-            if case == "covtype" and count == 1:
-                ours = (row for row in here if "," not in row["solver"])
-                yield from (Limit(f"{row['solver']}: Forest", row["wall_s"], 60.0, "s") for row in ours)
+            if (case, count) == ("covtype", 1):
+                yield Limit("KernelSVC: Forest", wall["KernelSVC"], 60.0, "s")
+        on_gpu = {row["case"]: row["wall_s"] for row in rows if row["solver"] == f"KernelSVC, {ON_DEVICE}"}
         for case, limit in {"a9a": 0.6, "mnist": 0.2, "covtype": 6.0, TEN: 3.0, GRID: 40.0}.items():
-            for row in rows:
-                if row["case"] == case and row["solver"] == f"KernelSVC, {ON_DEVICE}":
-                    yield Limit(f"{case} on a GPU", row["wall_s"], limit, "s")
+            if case in on_gpu:
+                yield Limit(f"{case} on a GPU", on_gpu[case], limit, "s")
 
 
 # --- to LIBSVM's test error -------------------------------------------------------------------------------------------
