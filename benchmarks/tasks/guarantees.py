@@ -178,10 +178,11 @@ COSTED = {
 def _populations(name: str, table: pa.Table) -> People:
     """A table of people whose rows belong to one of two populations; a race is no feature, and compared with one."""
     values = np.asarray(table[APART[name]]).astype(str)
-    X, y = encoded(table.drop_columns(["race"]) if name == "compas" else table, OUTCOMES[name])
     kinds, counts = np.unique(values, return_counts=True)
-    people, common = People(X, y, values == kinds[0]), kinds[np.argsort(-counts)[:2]]
-    return people.take(np.isin(values, common)) if name == "compas" else people
+    if name == "compas":  # the two most frequent ones
+        table, kinds = table.drop_columns(["race"]), np.sort(kinds[np.argsort(-counts)[:2]])
+    X, y = encoded(table, OUTCOMES[name])
+    return People(X, y, values == kinds[0]).take(np.isin(values, kinds))
 
 
 def _one_cost(data: People, goal: str, by_group: bool, seed: int) -> tuple[float, bool] | None:
