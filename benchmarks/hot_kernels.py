@@ -1,8 +1,8 @@
 """The hot kernels that two commits are compared on: each prepares its data and returns what is timed.
 
-Most are small fits that spend their time in one kernel, so that they stay where modules move. Inner modules are
-imported inside the functions: a kernel that a commit does not have is left out there, and the others still run. Data
-are synthetic and the same for every commit. An entry runs for some milliseconds, or some tenths of a second.
+They are fits that spend their time in one kernel, by public names, so that they stay where modules move; a kernel that
+a commit does not have is left out there, and the others still run. Data are synthetic and the same for every commit. An
+entry runs for some milliseconds, or some tenths of a second.
 """
 
 from collections.abc import Callable
@@ -18,22 +18,6 @@ from widemargin_papers.data import synthetic_a9a
 Action = Callable[[], Any]
 
 
-def sdca_epochs() -> Action:
-    """Three epochs of dual ascent on CSR rows, from zero (10,000 rows)."""
-    from widemargin.solvers.paper_nest.sdca import Ascent
-
-    rows, rng = _rows(10_000), np.random.default_rng(0)
-    plus, minus = 0.01 * rng.random((2, rows.n_rows))
-
-    def run() -> None:
-        ascent = Ascent(rows, 0.1)
-        ascent.set_sides(plus, minus)
-        for _ in range(3):
-            ascent.epoch(0.1, 0.1)
-
-    return run
-
-
 def kernel_fit(kind: str, **options: Any) -> Action:
     """A fit of 1,000 rows: dense ones of 100 columns, float32, or sparse ones of 0 and 1."""
     data = synthetic_a9a(1000)
@@ -42,36 +26,11 @@ def kernel_fit(kind: str, **options: Any) -> Action:
     return lambda: clf.fit(X.astype(np.float32), data.y)
 
 
-def row_products() -> Action:
-    """`X w` and `X' g` of 20,000 CSR rows."""
-    rows, rng = _rows(20_000), np.random.default_rng(0)
-    w, g = rng.normal(size=rows.n_features), rng.normal(size=rows.n_rows)
-    return lambda: (rows.dot(w), rows.tdot(g))
-
-
-def band_gram() -> Action:
-    """The Gram matrix of the rows of the band in the proximal Newton solver (a fifth of 20,000 rows)."""
-    rows = _rows(20_000)
-    scale = np.where(np.random.default_rng(0).random(rows.n_rows) < 0.2, 1.0, 0.0)
-    return lambda: rows.gram(scale)
-
-
-def smoothed_hinges() -> Action:
-    """The smoothed hinge sums of the proximal Newton solver's line search, 100,000 rows in four cells."""
-    from widemargin.solvers.convex.smoothed_hinges import smooth_sums
-
-    rng = np.random.default_rng(0)
-    n = 100_000
-    z, dz, weight, up, um = *rng.normal(size=(2, n)), *rng.random((3, n))
-    cell, keep = rng.integers(0, 4, n).astype(np.int32), np.full(n, 3, dtype=np.uint8)
-    return lambda: smooth_sums(z, dz, weight, cell, keep, up, um, 0.3, 0.1, np.zeros((4, 4)))
-
-
-def constrained_fit() -> Action:
-    """A whole small fit under the 80% rule (1,500 rows)."""
-    data = synthetic_a9a(1500)
+def constrained_fit(n: int, **options: Any) -> Action:
+    """A whole fit under the 80% rule on CSR rows."""
+    data = synthetic_a9a(n)
     women, men = "positive_rate(population(w == True))", "positive_rate(population(w == False))"
-    clf = wm.RateConstrainedClassifier(f"subject to {women} >= 0.8 * {men}")
+    clf = wm.RateConstrainedClassifier(f"subject to {women} >= 0.8 * {men}", **options)
     return lambda: clf.fit(data.X, (data.y > 0).astype(int), populations=pa.table({"w": data.women}))
 
 
@@ -112,21 +71,17 @@ def bind_and_audit() -> Action:
     return lambda: wm.audit(said, goal, np.zeros((n, 1)), y, populations=table, confidence=None)
 
 
-def _rows(n: int) -> Any:
-    from widemargin.linalg.matrix_blocks import RowBlocks
-
-    return RowBlocks([(synthetic_a9a(n).X, None)])
-
-
 KERNELS: dict[str, Callable[[], Action]] = {
-    "dual ascent, CSR": sdca_epochs,
     "kernel fit, dense": partial(kernel_fit, "dense"),
     "kernel fit, 0/1": partial(kernel_fit, "0/1"),
     "batch perceptron": partial(kernel_fit, "0/1", solver="sbp", C=1.0),
-    "row products, CSR": row_products,
-    "band Gram": band_gram,
-    "smooth sums": smoothed_hinges,
-    "constrained fit": constrained_fit,
+    "constrained fit": partial(constrained_fit, 1500),
+    # Sums of smoothed hinges, products of rows, their Gram matrix.
+    "constrained fit, 20,000 rows": partial(constrained_fit, 20_000, max_steps=1),
+    # Dual ascent.
+    "constrained fit, the paper's nest": partial(
+        constrained_fit, 3000, max_steps=1, solver_options={"solver": "cutting-plane"}
+    ),
     "label sets, no pairs": partial(structured_fit, None),
     "label sets, tree": partial(structured_fit, "tree"),
     "label sets, all pairs": partial(structured_fit, "full"),

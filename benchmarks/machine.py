@@ -18,8 +18,9 @@ T = TypeVar("T")
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 
-PEERS = ("scikit-learn", "scikit-learn-intelex", "fairlearn", "torch", "hiclass", "cleanlab")
-_LIBRARIES = ("widemargin", "numpy", "scipy", "numba", *PEERS)
+LIBRARIES = (
+    "widemargin", "numpy", "scipy", "numba", "scikit-learn", "scikit-learn-intelex", "fairlearn", "torch", "cleanlab",
+)  # fmt: skip
 
 CODE = ("src", "papers/src", "benchmarks/*.py", "pyproject.toml")
 """What the numbers depend on; a commit that only records results leaves them what they are."""
@@ -43,7 +44,7 @@ def machine(threads: int = 1, processes: int = 1) -> dict[str, Any]:
             {f"{found['internal_api']} {found.get('version')} {found.get('architecture', '')}".strip()
              for found in threadpool_info()}
         ),
-        "versions": {name: version_of(name) for name in _LIBRARIES},
+        "versions": {name: version_of(name) for name in LIBRARIES},
         "code": code_version(),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }  # fmt: skip

@@ -6,7 +6,6 @@ machine and the command below it. Without `--write` the command says which table
 
 import re
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks import recorded
@@ -17,30 +16,19 @@ from benchmarks.task import all_tasks, table_of
 REGION = re.compile(r"<!-- table (\w+)\.(\w+) -->\n.*?<!-- end of table -->", re.DOTALL)
 
 
-def _suite(name: str) -> str:
-    """Tables about the suite itself: its "tasks", and the "halves" of its data."""
-    if name == "halves":
-        halves = [{"subject": subject} | both for subject, both in HALVES.items()]
-        return table_of(halves, "subject | tuning | reporting")
-    tasks = [
-        {"name": name, "half": task.half, "what": task.question, "parts": [*task.parts], "peers": task.peers}
-        for name, task in all_tasks().items()
-    ]
-    return table_of(tasks, "task: `{name}` | half | what | parts | peers")
-
-
-def documents(root: Path = ROOT) -> list[Path]:
+def documents() -> list[Path]:
     """Both README.md and everything in docs/ that is written by hand."""
-    written = sorted(path for path in (root / "docs").rglob("*.md") if "_build" not in path.parts)
-    return [root / "README.md", root / "benchmarks" / "README.md", *written]
+    written = sorted(path for path in (ROOT / "docs").rglob("*.md") if "_build" not in path.parts)
+    return [ROOT / "README.md", ROOT / "benchmarks" / "README.md", *written]
 
 
 def region(task_name: str, table_name: str) -> str:
     """The marked lines of a table, with where it was measured."""
     tasks = all_tasks()
     known = tasks[task_name].tables() if task_name in tasks else {}
-    if task_name == "suite":
-        text, where = _suite(table_name), ""
+    if (task_name, table_name) == ("suite", "halves"):
+        halves = [{"subject": subject} | both for subject, both in HALVES.items()]
+        text, where = table_of(halves, "subject | tuning | reporting"), ""
     elif table_name not in known:
         raise LookupError(f"there is no table {task_name}.{table_name}")
     else:
@@ -60,24 +48,17 @@ def made(text: str) -> str:
     return REGION.sub(lambda found: region(*found.groups()), text)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main() -> int:
     """Say which documents have other tables than the results, or write them; 1 where they differ."""
-    write = "--write" in (sys.argv[1:] if arguments is None else arguments)
-    wrong = 0
+    write, differing = "--write" in sys.argv, 0
     for path in documents():
-        text = path.read_text()
-        try:
-            new = made(text)
-        except LookupError as error:  # the other documents do not wait for it
-            wrong += 1
-            print(f"{path.relative_to(ROOT)}: {error.args[0]}")
-            continue
-        if new != text:
-            wrong += not write
+        old = path.read_text()
+        if (new := made(old)) != old:
+            differing += not write
             print(f"{path.relative_to(ROOT)}: {'written' if write else 'differs from the results; run with --write'}")
             if write:
                 path.write_text(new)
-    return int(wrong > 0)
+    return int(differing > 0)
 
 
 if __name__ == "__main__":

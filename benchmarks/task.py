@@ -90,8 +90,8 @@ class Table:
         rows = list(content.get(part, [])) if isinstance(part, str) else made(part, content)
         if not rows:
             return ""
-        wanted = self.columns.split(" | ") if self.columns else [f"{name}:.4g" for name in rows[0]]
-        columns = [cell.strip().partition(": ")[::2] for cell in wanted]
+        wanted = " ".join(self.columns.split()).split(" | ") if self.columns else [f"{name}:.4g" for name in rows[0]]
+        columns = [cell.partition(": ")[::2] for cell in wanted]
         cells = [[name if form else name.partition(":")[0].replace("_", " ") for name, form in columns]]
         cells += [[_Cells().format(form or f"{{{name}}}", **row) for name, form in columns] for row in rows]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
@@ -120,14 +120,13 @@ class Limit:
 
     def to_row(self) -> Row:
         """For tables."""
-        how, missed = "at least" if self.at_least else "at most", None
-        if self.limit is not None:
-            missed = self.measured < self.limit if self.at_least else self.measured > self.limit
-        return {
-            "what": self.what, "measured": f"{self.measured:.3g} {self.unit}".rstrip(),
-            "target": None if missed is None else f"{how} {self.limit:,.4g} {self.unit}".rstrip(),
-            "reached": None if missed is None else not missed,
-        }  # fmt: skip
+        row = {"what": self.what, "measured": f"{self.measured:.3g} {self.unit}".rstrip()}
+        if self.limit is None:
+            return row | {"target": None, "reached": None}
+        how, reached = "at most", self.measured <= self.limit
+        if self.at_least:
+            how, reached = "at least", self.measured >= self.limit
+        return row | {"target": f"{how} {self.limit:,.4g} {self.unit}".rstrip(), "reached": reached}
 
 
 def ratios(
@@ -200,8 +199,6 @@ class Task:
     processes = 1
     # Where its sentences stand.
     document = "docs/comparison.md"
-    # Whether it is left out where no task is named.
-    asked_only = False
 
     def __init_subclass__(cls, **settings: object) -> None:
         """These stand in the head of a class where they differ."""
@@ -245,7 +242,6 @@ class Context:
 
     task: Task
     quick: bool = False
-    given_repeats: int | None = None
     data: Path | None = None
 
     def pick(self, full: T, quick: T) -> T:
@@ -254,8 +250,8 @@ class Context:
 
     @property
     def repeats(self) -> int:
-        """Timed repeats."""
-        return 1 if self.quick else self.given_repeats or self.task.repeats
+        """Timed repeats, or draws and splits."""
+        return 1 if self.quick else self.task.repeats
 
     @property
     def folder(self) -> Path:
@@ -269,7 +265,8 @@ class Context:
         check(name, self.task.subject, self.task.half)
         from benchmarks.data.sources import SOURCES  # with much that a process without data need not wait for
 
-        return SOURCES[name](None if self.quick else self.folder)
+        read, stand_in = SOURCES[name]
+        return stand_in() if self.quick else read(self.folder)
 
     def every(self, quick: slice) -> Iterator[tuple[str, Any]]:
         """The data sets of this task's half, by name; in a quick run some of them."""
@@ -304,44 +301,40 @@ class Context:
         return list(Parallel(n_jobs=self.pick(-1, 1))(delayed(function)(*case) for case in cases))
 
     def fresh(self, function: Callable[..., T], *arguments: Any, **environment: str) -> T:
-        """What `function(context, *arguments)` returns in a process of its own (a quick run stays in this one).
-
-        The process imports the module of the function and that of the task, and no other task.
-        """
+        """What `function(context, *arguments)` returns in a process of its own (a quick run stays in this one)."""
         if self.quick and not environment:
             return function(self, *arguments)
-        with patch.dict(os.environ, environment), ProcessPoolExecutor(1, get_context("spawn")) as pool:
-            return pool.submit(_alone, function, self, arguments).result()
+        with patch.dict(os.environ, environment):
+            return alone(_on_one_thread, function, self, *arguments)
 
 
-def _alone(function: Callable[..., T], context: Context, arguments: Sequence[Any]) -> T:
+def alone(function: Callable[..., T], *arguments: Any) -> T:
+    """What a function returns in a process of its own, which imports no task but those that it is handed."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        return pool.submit(function, *arguments).result()
+
+
+def _on_one_thread(function: Callable[..., T], *arguments: Any) -> T:
     with threadpool_limits(1):
-        return function(context, *arguments)
+        return function(*arguments)
 
 
-def each_fresh(
-    function: Callable[..., Any], cases: Sequence[tuple[Any, ...]], quick_cases: Sequence[tuple[Any, ...]]
-) -> Callable[[Context], list[Any]]:
+def each_fresh(function: Callable[..., Any], cases: Sequence[tuple[Any, ...]], quick: slice) -> Callable[..., Any]:
     """A part whose rows are what a function returns for each of some cases, each in a process of its own."""
-    return lambda ctx: [ctx.fresh(function, *case) for case in ctx.pick(cases, quick_cases)]
-
-
-def modules() -> list[str]:
-    """The modules of `benchmarks.tasks` that declare tasks."""
-    folder = Path(__file__).parent / "tasks"
-    return sorted(path.stem for path in folder.glob("*.py") if not path.stem.startswith("_"))
+    return lambda ctx: [ctx.fresh(function, *case) for case in ctx.pick(cases, cases[quick])]
 
 
 def tasks_of(module: str) -> dict[str, Task]:
-    """The tasks of a module of `benchmarks.tasks`, or of one named in full, by name."""
-    found = importlib.import_module(module if "." in module else f"benchmarks.tasks.{module}")
-    classes = (each for each in vars(found).values() if isinstance(each, type) and each.__module__ == found.__name__)
+    """The tasks that a module declares, by name."""
+    found = importlib.import_module(module)
+    classes = (each for each in vars(found).values() if isinstance(each, type) and each.__module__ == module)
     return {each.name: each() for each in classes if issubclass(each, Task)}
 
 
 def all_tasks() -> dict[str, Task]:
     """Every task by its name."""
-    return {name: task for module in modules() for name, task in tasks_of(module).items()}
+    files = sorted((Path(__file__).parent / "tasks").glob("[!_]*.py"))
+    return {name: task for file in files for name, task in tasks_of(f"benchmarks.tasks.{file.stem}").items()}
 
 
 def grouped(rows: Iterable[Row], *keys: str) -> Iterator[tuple[Any, list[Row]]]:
@@ -353,12 +346,9 @@ def grouped(rows: Iterable[Row], *keys: str) -> Iterator[tuple[Any, list[Row]]]:
     yield from found.items()
 
 
-@contextlib.contextmanager
-def quietly() -> Iterator[None]:
+def quietly() -> contextlib.AbstractContextManager[object]:
     """Without warnings."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
+    return warnings.catch_warnings(action="ignore")
 
 
 def mean_and_error(values: Sequence[float]) -> tuple[float, float]:

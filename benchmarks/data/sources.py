@@ -13,18 +13,13 @@ import pyarrow as pa
 import scipy.sparse as sp
 from pyarrow import csv
 from sklearn.datasets import load_breast_cancer, load_digits, load_svmlight_file
+from sklearn.feature_selection import VarianceThreshold
 from sklearn.model_selection import KFold
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, normalize
 
-from benchmarks.data.families import (
-    GOAL_FAMILIES,
-    KERNEL_FAMILIES,
-    RISK_FAMILIES,
-    Floats,
-    GoalRows,
-    Rows,
-    resampled_task,
-)
+from benchmarks.data import families
+from benchmarks.data.families import Floats, GoalRows, Rows
 from benchmarks.machine import ROOT
 from widemargin.datasets import GENES, HIERARCHIES, load_people
 from widemargin.exceptions import MissingDataError
@@ -43,11 +38,6 @@ class Words(NamedTuple):
     X: Array
     Y: Array
     fold: Array
-
-    def trained_on(self, fold: int) -> LabelSets:
-        """A fold as training words, the others as test words."""
-        inside = self.fold == fold
-        return LabelSets(self.X[inside], self.Y[inside], self.X[~inside], self.Y[~inside], "words")
 
 
 def ragged(some: Sequence[Array]) -> Array:
@@ -98,17 +88,11 @@ def standardised(task: LabelSets) -> LabelSets:
 # --- stand-ins --------------------------------------------------------------------------------------------------------
 
 
-def paths(n: int = 90) -> Hierarchy:
-    """Three roots with two children each, one path a row."""
-    rng = np.random.default_rng(0)
-    names = tuple(f"{a}" if b is None else f"{a}/{b}" for a in "abc" for b in (None, 0, 1))
-    X = rng.normal(size=(2 * n, 6))
-    leaf = np.argmax(X + 0.3 * rng.normal(size=X.shape), axis=1)
-    Y = np.zeros((2 * n, 9), dtype=int)
-    rows = np.arange(2 * n)
-    Y[rows, 3 * (leaf // 2)] = 1
-    Y[rows, 3 * (leaf // 2) + 1 + leaf % 2] = 1
-    return Hierarchy(X[:n], Y[:n], X[n:], Y[n:], "synthetic paths", names)
+def paths() -> Hierarchy:
+    """Rows whose labels are one path each."""
+    task = papers.synthetic_hierarchy(200)
+    one, one_test = (Y.sum(axis=1) == 2 for Y in (task.Y, task.Y_test))
+    return replace(task, X=task.X[one], Y=task.Y[one], X_test=task.X_test[one_test], Y_test=task.Y_test[one_test])
 
 
 def words(n: int = 60) -> Words:
@@ -125,7 +109,8 @@ OUTCOMES = {
     "german": "credit_risk", "credit-card": "default", "compas": "two_year_recid", "adult": "income", "bank": "y",
 }  # fmt: skip
 
-Source = Callable[[Path | None], Any]
+Source = tuple[Callable[[Path], Any], Callable[[], Any]]
+"""What reads a data set of a folder, and what stands in for it in a quick run, which has none."""
 
 
 class Split(NamedTuple):
@@ -155,7 +140,7 @@ def drawn(X: Any, y: npt.NDArray[Any], train_rows: int = TRAIN_ROWS, test_rows: 
 
 def family(name: str) -> Draw:
     """A drawn family of risks: other rows, and other parameters, for every seed."""
-    make, n = RISK_FAMILIES[name]
+    make, n = families.RISK_FAMILIES[name]
     return lambda seed: _standardised(
         *make(np.random.default_rng((seed, 25)), n + TEST_ROWS), np.arange(n), np.arange(n, n + TEST_ROWS)
     )
@@ -163,10 +148,8 @@ def family(name: str) -> Draw:
 
 def _standardised(X: Any, y: npt.NDArray[np.int64], train: npt.NDArray[Any], test: npt.NDArray[Any]) -> Split:
     """Columns with the mean 0 and the spread 1 on the training rows; constant ones are left out."""
-    mean, spread = X[train].astype(np.float64).mean(axis=0), X[train].astype(np.float64).std(axis=0)
-    kept = spread > 1e-9
-    scaled = [(X[rows][:, kept].astype(np.float64) - mean[kept]) / spread[kept] for rows in (train, test)]
-    return Split(scaled[0], y[train], scaled[1], y[test])
+    scaler = make_pipeline(VarianceThreshold(1e-18), StandardScaler()).fit(X[train])
+    return Split(scaler.transform(X[train]), y[train], scaler.transform(X[test]), y[test])
 
 
 class People(NamedTuple):
@@ -215,11 +198,8 @@ def two_classes(name: str, data: Any) -> Rows:
         chosen = np.isin(data.digit, (3, 8))
         return data.X[chosen].astype(np.float64), data.digit[chosen] == 8
     X, y = data
-    joined: dict[str, Callable[[Any], Any]] = {
-        "covtype": lambda kind: kind == 1, "letter": lambda letter: letter > min(13, letter.max() - 1),
-        "digits": lambda digit: digit % 2,
-    }  # fmt: skip
-    return np.asarray(X, dtype=np.float64), joined.get(name, lambda label: label == label.max())(y)
+    positive = {"covtype": y == 1, "letter": y > 13, "digits": y % 2 == 1}.get(name, y == y.max())
+    return np.asarray(X, dtype=np.float64), positive
 
 
 # --- what is read, and what stands in for it --------------------------------------------------------------------------
@@ -246,31 +226,27 @@ def _there(path: Path) -> Path:
 
 
 def _people(name: str) -> pa.Table:
-    rng, data = np.random.default_rng(0), A9A()
-    columns = {
-        "sex": np.where(data.women, "Female", "Male"), "age": rng.integers(18, 80, QUICK_ROWS),
-        "amount": np.exp(rng.normal(size=QUICK_ROWS) + (data.y > 0)), "kind": rng.choice(list("abcd"), QUICK_ROWS),
-        "race": rng.choice(["African-American", "Caucasian"], QUICK_ROWS),
-    }  # fmt: skip
-    named = {key.upper() if name == "credit-card" else key: column for key, column in columns.items()}
-    return pa.table(named | {OUTCOMES[name]: (data.y > 0).astype(int)})
+    """A thirty-second of Adult, with the names of another table of people."""
+    table, named = ADULT().take(np.arange(0, 48_842, 32)), {"income": OUTCOMES[name], "marital_status": "marital"}
+    case = str.upper if name == "credit-card" else str.lower
+    return table.rename_columns([named.get(column) or case(column) for column in table.column_names])
 
 
 def _two(rows: Any) -> Rows:
     return rows.X, (rows.y > 0).astype(np.int64)
 
 
+def _two_classes(columns: int, *labels: int) -> Rows:
+    X, y = _two(synthetic_rows(400, columns))
+    return X, np.array(labels)[y]
+
+
+def _drawn(same: Any) -> Source:
+    return lambda _: same, lambda: same
+
+
 def _topics() -> LabelSets:
     return unit_rows(papers.synthetic_label_sets(80, 20))
-
-
-def _either(read: Callable[[Path], Any], stand_in: Callable[[], Any]) -> Source:
-    """A data set of a folder; in a quick run, without one, what stands in for it."""
-    return lambda folder: stand_in() if folder is None else read(folder)
-
-
-def _rows_like(read: Callable[[Path], Any], columns: int) -> Source:
-    return _either(read, lambda: _two(synthetic_rows(400, columns)))
 
 
 ADULT = partial(csv.read_csv, ROOT / "examples" / "data" / "adult.csv.gz")
@@ -278,34 +254,34 @@ ADULT = partial(csv.read_csv, ROOT / "examples" / "data" / "adult.csv.gz")
 
 A9A = partial(papers.synthetic_a9a, QUICK_ROWS)
 SOURCES: dict[str, Source] = {
-    "a9a": _either(papers.load_a9a, A9A),
-    "adult": _either(lambda _: ADULT(), lambda: ADULT().take(np.arange(0, 48_842, 16))),
-    "bank": _either(
-        # Without the length of the call, beside the other data.
+    "a9a": (papers.load_a9a, A9A),
+    "adult": (lambda _: ADULT(), partial(_people, "adult")),
+    # Without the length of the call, beside the other data.
+    "bank": (
         lambda folder: csv.read_csv(_there(folder.parent / "cases" / "bank" / "bank.csv.gz")),
-        lambda: _people("bank").rename_columns({"race": "marital"}),
+        partial(_people, "bank"),
     ),
+    **{name: (partial(load_people, name=name), partial(_people, name)) for name in ("compas", "credit-card", "german")},
+    "covtype": (read_covtype, partial(_two_classes, 54, 1, 2)),
+    "ijcnn1": (lambda folder: _two(load_ijcnn1(folder)), partial(_two_classes, 22, 0, 1)),
+    "letter": (partial(_svmlight, "multiclass/letter.libsvm.gz", 16), partial(_two_classes, 16, 1, 26)),
+    "mushrooms": (partial(_svmlight, "binary/mushrooms.libsvm.gz", 112), partial(_two_classes, 112, 1, 2)),
+    "mnist": (papers.load_mnist, partial(papers.synthetic_digits, QUICK_ROWS)),
+    "breast cancer": (lambda _: load_breast_cancer(return_X_y=True), partial(load_breast_cancer, return_X_y=True)),
+    "digits": (lambda _: load_digits(return_X_y=True), partial(load_digits, return_X_y=True)),
+    "drawn: people of a9a": (
+        lambda folder: partial(families.resampled_task, papers.load_a9a(folder)),
+        lambda: partial(families.resampled_task, A9A()),
+    ),
+    **{name: _drawn(make) for name, make in (families.KERNEL_FAMILIES | families.GOAL_FAMILIES).items()},
+    **{name: _drawn(family(name)) for name in families.RISK_FAMILIES},
+    "yeast": (papers.load_yeast, partial(papers.synthetic_label_sets, 60, 5)),
+    "rcv1": (partial(papers.load_rcv1, n_labels=50), _topics),
+    "rcv1, all topics": (papers.load_rcv1, _topics),
     **{
-        name: _either(partial(load_people, name=name), partial(_people, name))
-        for name in ("compas", "credit-card", "german")
-    },
-    "covtype": _rows_like(read_covtype, 54),
-    "ijcnn1": _rows_like(lambda folder: _two(load_ijcnn1(folder)), 22),
-    "letter": _rows_like(partial(_svmlight, "multiclass/letter.libsvm.gz", 16), 16),
-    "mushrooms": _rows_like(partial(_svmlight, "binary/mushrooms.libsvm.gz", 112), 112),
-    "mnist": _either(papers.load_mnist, partial(papers.synthetic_digits, QUICK_ROWS)),
-    "breast cancer": lambda folder: load_breast_cancer(return_X_y=True),
-    "digits": lambda folder: load_digits(return_X_y=True),
-    "drawn: people of a9a": lambda folder: partial(resampled_task, SOURCES["a9a"](folder)),
-    **{name: lambda folder, make=make: make for name, make in (KERNEL_FAMILIES | GOAL_FAMILIES).items()},
-    **{name: lambda folder, name=name: family(name) for name in RISK_FAMILIES},
-    "yeast": _either(papers.load_yeast, partial(papers.synthetic_label_sets, 60, 5)),
-    "rcv1": _either(partial(papers.load_rcv1, n_labels=50), _topics),
-    "rcv1, all topics": _either(papers.load_rcv1, _topics),
-    **{
-        name: _either(lambda folder, name=name: standardised(load_hierarchy(folder, name)), paths)
+        name: (lambda folder, name=name: standardised(load_hierarchy(folder, name)), paths)
         for name in HIERARCHIES | GENES
     },
-    "Enron_corr": _either(lambda folder: unit_rows(load_hierarchy(folder, "Enron_corr")), paths),
-    "ocr": _either(ocr, words),
+    "Enron_corr": (lambda folder: unit_rows(load_hierarchy(folder, "Enron_corr")), paths),
+    "ocr": (ocr, words),
 }

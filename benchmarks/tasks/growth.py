@@ -85,42 +85,42 @@ def _audit_blocks(n: int) -> Callable[[], Any]:
 
 
 class Axis(NamedTuple):
-    """What is measured, its first size and that of a quick run, and of how many numbers the data are, by size."""
+    """What is measured, its first size, and of how many numbers the data are, by size."""
 
     what: str
     first: int
-    small: int
     prepare: Callable[[int], Callable[[], Any]]
     numbers: Callable[[int], int]
 
 
 DOUBLINGS = (1, 2, 4, 8, 16)
 AXES = {
-    "rows": Axis("RateConstrainedClassifier.fit, rows (30 columns)", 25_000, 500,
+    "rows": Axis("RateConstrainedClassifier.fit, rows (30 columns)", 25_000,
                  lambda n: _trained(n, 30), lambda n: 30 * n),
-    "columns": Axis("RateConstrainedClassifier.fit, columns (20,000 rows)", 32, 4,
+    "columns": Axis("RateConstrainedClassifier.fit, columns (20,000 rows)", 32,
                     lambda d: _trained(20_000, d), lambda d: 20_000 * d),
-    "constraints": Axis("RateConstrainedClassifier.fit, constraints (100,000 rows, 20 columns)", 4, 2,
+    "constraints": Axis("RateConstrainedClassifier.fit, constraints (100,000 rows, 20 columns)", 4,
                         lambda m: _trained(100_000, 20, m), lambda m: 100_000 * 20),
-    "groups": Axis("thresholds by group, groups (32,000 rows)", 2, 2, _thresholds, lambda g: 32_000),
-    "kernel rows": Axis("KernelSVC.fit, rows (10 columns)", 2000, 200, _kernel_fit, lambda n: 10 * n),
-    "kernel columns": Axis("KernelSVC.fit, columns (8,000 rows)", 64, 4,
+    "groups": Axis("thresholds by group, groups (32,000 rows)", 2, _thresholds, lambda g: 32_000),
+    "kernel rows": Axis("KernelSVC.fit, rows (10 columns)", 2000, _kernel_fit, lambda n: 10 * n),
+    "kernel columns": Axis("KernelSVC.fit, columns (8,000 rows)", 64,
                            lambda d: _kernel_fit(8000, d), lambda d: 8000 * d),
     "support vectors": Axis("KernelSVC.predict of 10,000 rows, training rows (their support vectors are a share)",
-                            1000, 200, _kernel_predictions, lambda n: 10 * n),
-    "labels": Axis("MultiLabelSVC.fit, labels (1,000 rows, a tree of labels)", 8, 4,
+                            1000, _kernel_predictions, lambda n: 10 * n),
+    "labels": Axis("MultiLabelSVC.fit, labels (1,000 rows, a tree of labels)", 8,
                    lambda k: _label_sets(1000, 20, k, 0.5, 0.8, edges="tree", C=1.0), lambda k: 1000 * (20 + k)),
-    "audited rows": Axis("audit, rows", 250_000, 1000, _audit, lambda n: 2 * n),
-    "rows audited in blocks": Axis("audit_stream, rows, drawn as it goes", 250_000, 1000, _audit_blocks,
-                                   lambda n: 2 * n),
+    "audited rows": Axis("audit, rows", 250_000, _audit, lambda n: 2 * n),
+    "rows audited in blocks": Axis("audit_stream, rows, drawn as it goes", 250_000, _audit_blocks, lambda n: 2 * n),
 }  # fmt: skip
 
 
-def measured(ctx: Context, name: str, size: int) -> Row:
-    """One size in a process of its own; the smallest one compiles first."""
+def measured(ctx: Context, name: str, times: int) -> Row:
+    """Of an axis so many times its first size, in a process of its own; the first size compiles."""
     axis = AXES[name]
+    first = ctx.pick(axis.first, max(axis.first // 50, 4))
+    size = times * first
     with quietly():
-        axis.prepare(ctx.pick(axis.first, size))()
+        axis.prepare(first)()
         run = axis.prepare(size)
         _, grown = resident_growth(run)
     timing = Timing.of(run, ctx.repeats)
@@ -186,6 +186,7 @@ def tagged_texts(n: int, seed: int = 0) -> tuple[sp.csr_matrix, sp.csr_matrix]:
 
 def many_labels_of(ctx: Context, n: int) -> Row:
     """A fit at a C and an offset near those chosen for some thousand rows, until the gap is a tenth."""
+    n = ctx.pick(n, 300)
     X, Y = tagged_texts(n + 2000)
     model = MultiLabelSVC(C=2.4, tol=GAP, random_state=0, solver_options={"offset": 0.3})
     with quietly():
@@ -288,15 +289,10 @@ class growth(Task, half="neutral", repeats=2):
 
     parts = {
         "thread": thread,
-        "growth": each_fresh(
-            measured, [(name, times * axis.first) for name, axis in AXES.items() for times in DOUBLINGS],
-            [(name, axis.small) for name, axis in AXES.items()],
-        ),
-        "cluster": each_fresh(
-            late, [(0, 0.0), (1, 0.0), *product((2, 4, 8), (0.0, 0.05)), (16, 0.0)], [(0, 0.0), (1, 0.0), (2, 0.0)]
-        ),
-        "many labels": each_fresh(many_labels_of, [(25_000,), (100_000,)], [(300,)]),
-    }  # fmt: skip
+        "growth": each_fresh(measured, tuple(product(AXES, DOUBLINGS)), slice(None, None, len(DOUBLINGS))),
+        "cluster": each_fresh(late, [(0, 0.0), (1, 0.0), *product((2, 4, 8), (0.0, 0.05)), (16, 0.0)], slice(3)),
+        "many labels": each_fresh(many_labels_of, [(25_000,), (100_000,)], slice(1)),
+    }
     exponents = Table(
         "Exponents over at least four doublings: time and the memory that a call adds; the largest size in "
         "readings of its data from memory",
@@ -304,29 +300,25 @@ class growth(Task, half="neutral", repeats=2):
         "what | from:, | to: {size:,} | seconds there: {processor_s:.2f} | time:.2f | MB there: {grown_mb:,.0f} "
         "| memory:.2f | readings:,.0f",
     )  # fmt: skip
-    thread = Table(
-        "One thread of this machine", "thread",
-        "GB a second: {gigabytes_a_second:.1f} | GFLOP a second: {gigaflops:.0f}",
-    )  # fmt: skip
-    labels = Table(
-        f"`MultiLabelSVC` with a tree of labels, sparse rows, to a gap of {GAP:.0%}", "many labels",
-        "rows:, | labels:, | processor_s:.0f | MB added: {grown_mb:,.0f} | passes | gap:.1% "
-        "| Jaccard on other rows: {jaccard:.3f}",
-    )  # fmt: skip
-    delays = Table(
-        "A fit over blocks, in one process and on workers of this machine that answer late", _delayed,
-        "workers | blocks | delay, ms: {delay_ms:.0f} | rows: {n:,} | calls | ms a call: {call_ms:.0f} | seconds:.1f "
-        "| foretold:.1f",
-    )  # fmt: skip
+    thread = Table("One thread of this machine", "thread", """
+        GB a second: {gigabytes_a_second:.1f} | GFLOP a second: {gigaflops:.0f}
+    """)  # fmt: skip
+    labels = Table(f"`MultiLabelSVC` with a tree of labels, sparse rows, to a gap of {GAP:.0%}", "many labels", """
+        rows:, | labels:, | processor_s:.0f | MB added: {grown_mb:,.0f} | passes | gap:.1%
+        | Jaccard on other rows: {jaccard:.3f}
+    """)  # fmt: skip
+    delays = Table("A fit over blocks, in one process and on workers of this machine that answer late", _delayed, """
+        workers | blocks | delay, ms: {delay_ms:.0f} | rows: {n:,} | calls | ms a call: {call_ms:.0f} | seconds:.1f
+        | foretold:.1f
+    """)  # fmt: skip
     workers = Table(
         "The same by the number of workers that answer at once: exponents over four doublings", _by_workers,
         "what | workers, from 1 to: {to} | with one: {least:.1f} | with most: {last:.1f} | exponent: {time:.2f}",
     )  # fmt: skip
-    billion = Table(
-        "A billion rows of 20 columns on a Dask cluster, foretold", _billion,
-        "workers | memory each, GB: {memory_gb:.0f} | minutes computing: {compute:.1f} | talking: {talk:.1f} "
-        "| in all: {whole:.0f}",
-    )  # fmt: skip
+    billion = Table("A billion rows of 20 columns on a Dask cluster, foretold", _billion, """
+        workers | memory each, GB: {memory_gb:.0f} | minutes computing: {compute:.1f} | talking: {talk:.1f}
+        | in all: {whole:.0f}
+    """)  # fmt: skip
 
     def targets(self, content: Content) -> Iterable[Limit]:
         for row in content.get("many labels", []):
@@ -403,10 +395,9 @@ class threads(Task, half="neutral", threads=True):
 
     parts = {"rows": by_threads}
     gains = Table("Seconds by number of threads", "rows", "task | threads | wall_s:.2f | processor_s:.2f | gain:.2f")
-    exponents = Table(
-        "Exponents of the wall time in the number of threads", _thread_exponents,
-        "task | threads, from 1 to: {to} | exponent of time: {time:.2f} | gain there: {gain:.2f}",
-    )  # fmt: skip
+    exponents = Table("Exponents of the wall time in the number of threads", _thread_exponents, """
+        task | threads, from 1 to: {to} | exponent of time: {time:.2f} | gain there: {gain:.2f}
+    """)  # fmt: skip
 
     def targets(self, content: Content) -> Iterable[Limit]:
         """Gains of fits with two threads and sixteen; and no thread may make a call slower by more than a tenth."""

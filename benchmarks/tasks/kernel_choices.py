@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine, make_moons
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV
@@ -56,15 +55,14 @@ class kernel_choices(Task, subject="kernels", half="tuning"):
     """
 
     parts = {
-        "memory": each_fresh(cached_fit, [(8.0,), (32.0,), (128.0,), (200.0,), (512.0,)], [(8.0,)]),
+        "memory": each_fresh(cached_fit, [(8.0,), (32.0,), (128.0,), (200.0,), (512.0,)], slice(1)),
         "searches": searches,
     }
     searches = Table("25 cells on 2,000 rows of a9a", "searches", "way | processor s: {processor_s:.1f}")
-    memory = Table(
-        "a9a, 32,561 rows, C = 1, by the cache", "memory",
-        "`cache_size`: {cache_size:.0f} | MB added: {grown_mb:.0f} | processor_s:.1f "
-        "| kernel rows computed: {kernel_rows:,.0f}",
-    )  # fmt: skip
+    memory = Table("a9a, 32,561 rows, C = 1, by the cache", "memory", """
+        `cache_size`: {cache_size:.0f} | MB added: {grown_mb:.0f} | processor_s:.1f
+        | kernel rows computed: {kernel_rows:,.0f}
+    """)  # fmt: skip
 
 
 LIMIT, LONG = 60, 10
@@ -72,7 +70,7 @@ LIMIT, LONG = 60, 10
 
 SOLVERS = ("dual", "nested-dual", "spatial-dual")
 SPATIAL_COLUMNS = 32
-SIZES = ("up to 1,000", "up to 10,000", "more")
+SIZES = {"up to 1,000": (0, 1000), "up to 10,000": (1000, 10_000), "more": (10_000, math.inf)}
 
 
 class Problem(NamedTuple):
@@ -88,10 +86,11 @@ class Problem(NamedTuple):
         """X and y; of a data set two classes, or MNIST's ten digits, or at most twenty letters."""
         if not isinstance(self.draw, str):
             return self.draw(*self.sizes)
-        found, (n,) = ctx.load(self.draw), self.sizes
+        (n,) = self.sizes
         if "classes" in self.what:
-            return found.X[:n], found.digit[:n]
-        X, y = found if self.draw == "letter" else rows_of(self.draw, found)
+            digits = ctx.load(self.draw)
+            return digits.X[:n], digits.digit[:n]
+        X, y = ctx.load(self.draw) if self.draw == "letter" else rows_of(ctx, self.draw)
         rows = np.random.default_rng(0).permutation(np.flatnonzero(np.isin(y, np.unique(y)[:20])))[:n]
         return X[rows], y[rows]
 
@@ -229,9 +228,8 @@ def regret(rows: Sequence[Row], of: str, against: Sequence[str]) -> float:
 
 def summary(content: Content) -> Iterator[Row]:
     """Regret of "auto", by the number of rows."""
-    of_size = pd.cut([row["rows"] for row in content["problems"]], [0, 1000, 10_000, np.inf], labels=SIZES)
-    for size in SIZES:
-        rows = [row for row, its in zip(content["problems"], of_size, strict=True) if its == size]
+    for size, (over, most) in SIZES.items():
+        rows = [row for row in content["problems"] if over < row["rows"] <= most]
         slower = [row["auto"] / row["LIBSVM"] for row in rows if row["auto"] and row["LIBSVM"]]
         yield {
             "rows": size, "problems": len(rows), "times the best solver": regret(rows, "auto", SOLVERS),
@@ -243,7 +241,7 @@ def summary(content: Content) -> Iterator[Row]:
 _SECONDS = " | ".join(f"{name}: {{{name}:.4g}}" for name in ("auto", *SOLVERS, "LIBSVM"))
 
 
-class kernel_problems(Task, subject="kernels", asked_only=True):
+class kernel_problems(Task, subject="kernels"):
     """Synthetic and real problems of 50 to 200,000 rows, 2 to 1,000 columns, 2 to 20 classes, few and many support
     vectors, C from 0.01 to 1e4: the solver that "auto" takes against every solver, and against LIBSVM. Every fit runs
     in a process of its own, and is ended after a limit. Processor seconds, the least of some repeats.
@@ -251,10 +249,9 @@ class kernel_problems(Task, subject="kernels", asked_only=True):
 
     parts = {"problems": run}
     regret = Table('Regret of "auto", geometric means', summary)
-    problems = Table(
-        "Problems, processor seconds", "problems",
-        f"number | problem | columns | classes | support | reach: {{reach:.3f}} | chosen | {_SECONDS}",
-    )  # fmt: skip
+    problems = Table("Problems, processor seconds", "problems", f"""
+        number | problem | columns | classes | support | reach: {{reach:.3f}} | chosen | {_SECONDS}
+    """)  # fmt: skip
 
 
 class kernel_problems_tuned(kernel_problems, half="tuning"):

@@ -4,8 +4,9 @@ Rows are float32 for all but LIBSVM.
 """
 
 import importlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,8 +16,6 @@ from joblib import cpu_count
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
-from benchmarks.data.families import waves
-from benchmarks.data.halves import check
 from benchmarks.task import Content, Context, Limit, Row, Table, Task, Timing, grouped, mean_and_error, quietly, ratios
 from widemargin import KernelSVC, kernel_search
 from widemargin.exceptions import CapabilityError
@@ -55,17 +54,18 @@ class KernelTask(NamedTuple):
         }  # fmt: skip
 
 
-PUBLISHED = {"a9a": (1 / 200, 100.0, 1e-3), "mnist": (1 / 50, 1.0, 1e-3), "covtype": (1e-4, 10.0, 0.5)}
-"""Width, C and tolerance of the kernel paper's tasks."""
-
-OWN_WIDTH = {"letter": (6.5, 100.0), "ijcnn1": (0.17, 100.0), "drawn: textures": (0.024, 1.0)}
-"""Width and C of reporting data, by a `kernel_search` on 1,500 rows, rounded."""
+SETTINGS = {
+    "a9a": (1 / 200, 100.0, 1e-3), "mnist": (1 / 50, 1.0, 1e-3), "covtype": (1e-4, 10.0, 0.5),
+    "letter": (6.5, 100.0, 1e-3), "ijcnn1": (0.17, 100.0, 1e-3), "drawn: textures": (0.024, 1.0, 1e-3),
+}  # fmt: skip
+"""Width, C and tolerance: of the kernel paper's tasks, and of others by a `kernel_search` on 1,500 rows, rounded."""
 
 FOREST = 522_910
 
 
-def rows_of(name: str, data: Any) -> tuple[Array, Array]:
+def rows_of(ctx: Context, name: str) -> tuple[Array, Array]:
     """Rows and labels -1 and 1, as the kernel paper has them: Adult, an 8 or not, Forest's second kind; and A to M."""
+    data = ctx.load(name)
     if name == "a9a":
         return data.X.toarray(), data.y
     if name == "mnist":
@@ -75,35 +75,28 @@ def rows_of(name: str, data: Any) -> tuple[Array, Array]:
     elif name == "letter":
         X, positive = data[0] / 15.0, data[1] <= 13
     else:
-        X, y = data() if callable(data) else data
+        X, y = data(*ctx.pick((), (300,))) if callable(data) else data
         positive = y == y.max()
     return X, np.where(positive, 1.0, -1.0)
 
 
 def task(ctx: Context, name: str) -> KernelTask:
-    """The rows of a task, in float32; waves in a quick run."""
-    if ctx.quick:
-        check(name, ctx.task.subject, ctx.task.half)
-        X, y = waves(1200, 3)
-        X, y = X.astype(np.float32), np.where(y > 0, 1.0, -1.0)
-        return KernelTask(X[:600], y[:600], X[600:], y[600:], 1.0, 5.0)
-    data = ctx.load(name)
-    X, y = rows_of(name, data)
-    if name == "a9a":
-        X_test, y_test = data.X_test.toarray(), data.y_test
-    elif name == "mnist":
-        X_test, y_test = data.X_test, np.where(data.digit_test == 8, 1.0, -1.0)
+    """The rows of a task, in float32."""
+    X, y = rows_of(ctx, name)
+    if name in ("a9a", "mnist"):
+        data = ctx.load(name)
+        X_test = data.X_test.toarray() if name == "a9a" else data.X_test
+        y_test = data.y_test if name == "a9a" else np.where(data.digit_test == 8, 1.0, -1.0)
     else:
-        n = FOREST if name == "covtype" else 2 * len(y) // 3
+        n = FOREST if len(y) > FOREST else 2 * len(y) // 3
         order = np.random.default_rng(0).permutation(len(y))
         X, X_test, y, y_test = X[order[:n]], X[order[n:]], y[order[:n]], y[order[n:]]
-    width, C, tol = PUBLISHED[name] if name in PUBLISHED else (*OWN_WIDTH[name], 1e-3)
-    return KernelTask(X.astype(np.float32), y, X_test.astype(np.float32), y_test, width, C, tol)
+    return KernelTask(X.astype(np.float32), y, X_test.astype(np.float32), y_test, *SETTINGS[name])
 
 
-def some(whole: KernelTask, n: int, seed: int = 0, n_test: int | None = None) -> KernelTask:
-    """n training rows drawn by a seed, and the first test rows."""
-    rows = np.random.default_rng(seed).permutation(whole.y.shape[0])[:n]
+def some(whole: KernelTask, n: int, n_test: int | None = None) -> KernelTask:
+    """n training rows, drawn, and the first test rows."""
+    rows = np.random.default_rng(0).permutation(whole.y.shape[0])[:n]
     return whole._replace(X=whole.X[rows], y=whole.y[rows], X_test=whole.X_test[:n_test], y_test=whole.y_test[:n_test])
 
 
@@ -196,7 +189,7 @@ def _by_cores(content: Content) -> Iterable[Row]:
         yield {"case": case, "solver": solver, "predict_s": best} | fits
 
 
-class kernel_threads(Task, subject="kernels", half="tuning", threads=True, asked_only=True, peers=(INTELEX,)):
+class kernel_threads(Task, subject="kernels", half="tuning", threads=True, peers=(INTELEX,)):
     """Fits and predictions of `KernelSVC` by number of threads, beside scikit-learn-intelex, and on a GPU: Adult
     (sigma^2 = 100, C = 100), MNIST's 8 against the rest (sigma^2 = 25, C = 1), to tol = 1e-3, and all rows of Forest to
     tol = .5; warm, in one process, 10,000 new rows. Our certificate is in double precision and part of the fit; the
@@ -208,11 +201,10 @@ class kernel_threads(Task, subject="kernels", half="tuning", threads=True, asked
         "device": on_device,
         "forest": lambda ctx: by_threads(ctx, ("covtype",), (1, cpu_count())),
     }
-    seconds = Table(
-        "Seconds by number of threads and device", _all_runs,
-        "data: {case} | solver | threads | fit s: {wall_s:.2f} | processor_s:.1f | predictions s: {predict_s:.3f} "
-        "| one_row_ms:.1f | test_error:.4f | SVs: {support}",
-    )  # fmt: skip
+    seconds = Table("Seconds by number of threads and device", _all_runs, """
+        data: {case} | solver | threads | fit s: {wall_s:.2f} | processor_s:.1f | predictions s: {predict_s:.3f}
+        | one_row_ms:.1f | test_error:.4f | SVs: {support}
+    """)  # fmt: skip
     cores = Table(
         "Seconds of a fit by threads, and of predictions of 10,000 rows by the best number of them", _by_cores,
         "data: {case} | solver | 1 thread: {on_1:.2f} | 2: {on_2:.2f} | 4: {on_4:.2f} | 8: {on_8:.2f} "
@@ -224,16 +216,16 @@ class kernel_threads(Task, subject="kernels", half="tuning", threads=True, asked
         for (case, count), here in grouped(rows, "case", "threads"):
             wanted = {"a9a": 4.0, "mnist": 4.0}.get(case) if count == 1 else 3.0 if count == 2 else 2.0
             name = f"{case}, {count} thread{'s' * (count > 1)}"
-            yield from ratios(name, {row["solver"]: row["wall_s"] for row in here}, "KernelSVC", {INTELEX: wanted})
+            wall = {row["solver"]: row["wall_s"] for row in here}
+            yield from ratios(name, wall, "KernelSVC", {INTELEX: wanted})
             seconds = {row["solver"]: row["predict_s"] for row in here}
             yield from ratios(f"{name}, predictions", seconds, "KernelSVC", {INTELEX: 1.0})
-            if case == "covtype" and count == 1:
-                ours = (row for row in here if "," not in row["solver"])
-                yield from (Limit(f"{row['solver']}: Forest", row["wall_s"], 60.0, "s") for row in ours)
+            if (case, count) == ("covtype", 1):
+                yield Limit("KernelSVC: Forest", wall["KernelSVC"], 60.0, "s")
+        on_gpu = {row["case"]: row["wall_s"] for row in rows if row["solver"] == f"KernelSVC, {ON_DEVICE}"}
         for case, limit in {"a9a": 0.6, "mnist": 0.2, "covtype": 6.0, TEN: 3.0, GRID: 40.0}.items():
-            for row in rows:
-                if row["case"] == case and row["solver"] == f"KernelSVC, {ON_DEVICE}":
-                    yield Limit(f"{case} on a GPU", row["wall_s"], limit, "s")
+            if case in on_gpu:
+                yield Limit(f"{case} on a GPU", on_gpu[case], limit, "s")
 
 
 # --- to LIBSVM's test error -------------------------------------------------------------------------------------------
@@ -246,11 +238,6 @@ OURS: dict[str, dict[str, Any]] = {
     "sbp, tol=None": {"tol": None, "solver": "sbp"},
 }
 PEERS: dict[str, dict[str, Any]] = {LIBSVM: {}, INTELEX: {}, f"{INTELEX}, tol=0.1": {"tol": 0.1}}
-SPLITS = 5
-TUNED = {"a9a": SPLITS, "mnist": SPLITS}
-BLIND = {"letter": 2, "ijcnn1": 2, "drawn: textures": 2}
-"""Data sets and their splits."""
-
 WANTED = {"a9a": {LIBSVM: 15.0, INTELEX: 4.0}, "mnist": {LIBSVM: 40.0, INTELEX: 6.0}}
 NEAR = 0.1
 """Points."""
@@ -275,10 +262,10 @@ def to_the_error(ctx: Context, name: str, seed: int, solver: str) -> Row:
     return about | of.timed(of.ours(**OURS[solver] | {"random_state": seed}))
 
 
-def runs_of(ctx: Context, names: Mapping[str, int]) -> list[Row]:
+def runs_of(ctx: Context, *names: str) -> list[Row]:
     """Every split, in turn over the solvers."""
-    seeds = [(name, seed) for name, splits in names.items() for seed in range(ctx.pick(splits, 2))]
-    return [ctx.fresh(to_the_error, *case, solver) for case in seeds for solver in (*OURS, *peers(ctx, *PEERS))]
+    cases = product(names, range(ctx.repeats), (*OURS, *peers(ctx, *PEERS)))
+    return [ctx.fresh(to_the_error, *case) for case in cases]
 
 
 def by_solver(content: Content) -> list[Row]:
@@ -305,7 +292,7 @@ class kernel_svc_accuracy(Task, subject="kernels", half="tuning", peers=(INTELEX
     peers.
     """
 
-    parts = {"runs": partial(runs_of, names=TUNED)}
+    parts = {"runs": lambda ctx: runs_of(ctx, "a9a", "mnist")}
     errors = Table(
         "Time to LIBSVM's test error, one thread, fresh processes; medians, means and standard errors", by_solver,
         "data: {case} | solver | wall_s:.2f | processor_s:.2f | test error, %: {error:±.2f} "
@@ -326,12 +313,12 @@ class kernel_svc_accuracy(Task, subject="kernels", half="tuning", peers=(INTELEX
             yield from ratios(f"{case}, default tolerance", seconds, "KernelSVC", dict.fromkeys(targets))
 
 
-class kernel_svc_blind(kernel_svc_accuracy, half="reporting"):
+class kernel_svc_blind(kernel_svc_accuracy, half="reporting", repeats=2):
     """The same on data that nothing was chosen on: letters A to M against N to Z, ijcnn1 and drawn textures; C and
     width by a search on 1,500 rows.
     """
 
-    parts = {"runs": partial(runs_of, names=BLIND)}
+    parts = {"runs": lambda ctx: runs_of(ctx, "letter", "ijcnn1", "drawn: textures")}
 
     def sentences(self, content: Content) -> Iterable[str]:
         rows = [row for row in by_solver(content) if row["solver"] == "KernelSVC, tol=None"]

@@ -1,18 +1,21 @@
-"""Which linear method withstands what: test errors where some of the training rows are spoilt."""
+"""Spoilt training rows: which linear methods withstand them, and who finds the wrong labels."""
 
 import statistics
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.linear_model import LogisticRegression, SGDClassifier
+import numpy.typing as npt
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import average_precision_score
+from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, RobustScaler
 from sklearn.svm import LinearSVC
+from sklearn.utils import check_random_state
 
 import widemargin as wm
-from benchmarks.data.sources import Draw, Split, drawn, two_classes
+from benchmarks.data.sources import Split, drawn, two_classes
 from benchmarks.task import Content, Context, Limit, Row, Table, Task, mean_and_error, paired, quietly
 from widemargin.losses.risks import RISKS
 from widemargin_papers import baselines
@@ -21,27 +24,12 @@ from widemargin_papers import baselines
 
 LOGISTIC = "LogisticRegression"
 TRAIN_ROWS, TEST_ROWS = 4000, 20_000
-SEEDS = 5
 FEW = (LOGISTIC, "logistic, rows clipped", "MarginPursuit", "LDM", "CatoniRisk", "MedianOfMeans")
 """Methods of the short table."""
 SHARES = (0.1, 0.2)
 ROBUST_CASES = {"clean 0": ("clean", 0.0)} | {
     f"{kind} {share:g}": (kind, share) for kind in ("labels", "tails", "times 3", "times 20") for share in SHARES
 }
-QUICK_CASES = {case: ROBUST_CASES[case] for case in ("clean 0", "times 3 0.1", "times 3 0.2")}
-
-
-def _splits(name: str, data: Any) -> Draw:
-    """Rows of a data set of two classes, standardised by the training rows; those of a9a stay 0 and 1."""
-    X, y = two_classes(name, data)
-    if name != "a9a":
-        return drawn(X[:, :10] if name == "covtype" else X, y, TRAIN_ROWS, TEST_ROWS)
-
-    def split(seed: int) -> Split:
-        rows = np.random.default_rng(seed).permutation(len(y))[:TRAIN_ROWS]
-        return Split(X[rows], y[rows].astype(int), data.X_test.toarray(), (data.y_test > 0).astype(int))
-
-    return split
 
 
 def spoil(split: Split, kind: str, share: float, seed: int) -> Split:
@@ -72,26 +60,20 @@ def clip_rows(X: Any, limit: float) -> Any:
 
 
 def _robust_methods(split: Split, seed: int, kind: str, share: float) -> dict[str, Any]:
-    """The classifiers, and logistic regression behind three remedies; those see the spoiled training rows, too."""
+    """The classifiers, and logistic regression behind two remedies; those see the spoiled training rows, too."""
     limit = float(np.median(np.linalg.norm(split.X, axis=1)))
-    low, high = np.quantile(split.X, [0.05, 0.95], axis=0)
     rows = FunctionTransformer(clip_rows, kw_args={"limit": limit})
-    columns = FunctionTransformer(np.clip, kw_args={"a_min": low, "a_max": high})
     plain = LogisticRegression(max_iter=1000)
     return {
         LOGISTIC: plain,
         "LinearSVC": LinearSVC(random_state=seed),
-        "SGD modified Huber": SGDClassifier(loss="modified_huber", random_state=seed),
         "logistic, RobustScaler": make_pipeline(RobustScaler(), plain),
         "logistic, rows clipped": make_pipeline(rows, plain),
-        "logistic, columns clipped": make_pipeline(columns, plain),
         "MarginPursuit": wm.MarginPursuitClassifier(),
         "MarginPursuit, rows clipped": make_pipeline(rows, wm.MarginPursuitClassifier()),
         "LDM": baselines.LDMClassifier(max_iter=200, random_state=seed),
-        "MarginDistribution": baselines.MarginDistributionClassifier(random_state=seed),
         "CatoniRisk": baselines.CatoniRiskClassifier(),
         "MedianOfMeans": baselines.MedianOfMeansClassifier(random_state=seed),
-        "MedianOfMeans, gradient": baselines.MedianOfMeansClassifier(method="gradient", random_state=seed),
     }
 
 
@@ -100,15 +82,15 @@ Errors = dict[str, dict[str, dict[str, list[float]]]]
 
 
 def errors(
-    ctx: Context, draw: Callable[[str, Any], Draw], cases: Mapping[str, tuple[str, float]],
-    methods: Callable[[Split, int, str, float], Mapping[str, Any]], unit: float,
+    ctx: Context, cases: Mapping[str, tuple[str, float]], unit: float,
+    methods: Callable[[Split, int, str, float], Mapping[str, Any]], *sizes: int,
 ) -> Errors:  # fmt: skip
     """Test errors in a unit, of every method on the draws of every data set of the half, spoilt in every way."""
     found: Errors = {}
-    for name, data in ctx.every(slice(-2, None)):
-        draws = draw(name, data)
-        for seed in range(ctx.pick(SEEDS, 2)):
-            split = draws(seed)
+    for name, data in ctx.every(slice(1, 3)):
+        draw = data if name.startswith("drawn") else drawn(*two_classes(name, data), *sizes)
+        for seed in range(ctx.repeats):
+            split = draw(seed)
             for case, (kind, share) in cases.items():
                 bad = spoil(split, kind, share, seed) if share else split
                 into = found.setdefault(name, {}).setdefault(case, {})
@@ -129,13 +111,11 @@ def _error_rows(content: Content) -> Iterable[Row]:
 
 
 class margin_robustness(Task, subject="margins"):
-    """Thirteen linear classifiers on 4,000 training rows of which 10% or 20% are spoiled, clean test rows, C = 1:
+    """Linear classifiers on 4,000 training rows of which 10% or 20% are spoiled, clean test rows, C = 1:
     ijcnn1, letters A to M against N to Z, and mushrooms, columns standardised; five draws.
     """
 
-    parts = {
-        "test_error": lambda ctx: errors(ctx, _splits, ctx.pick(ROBUST_CASES, QUICK_CASES), _robust_methods, 1.0),
-    }
+    parts = {"test_error": lambda ctx: errors(ctx, ROBUST_CASES, 1.0, _robust_methods, TRAIN_ROWS, TEST_ROWS)}
     few = Table(
         "Test errors: clean rows, a fifth of the labels wrong, a fifth of the rows tripled and mislabelled",
         lambda content: [row for row in _error_rows(content) if row["method"] in FEW],
@@ -158,14 +138,6 @@ class margin_robustness(Task, subject="margins"):
             f"logistic regression loses up to {plain:.1f} points, logistic regression on rows of clipped norm up to "
             f"{clipped:.1f}, and `baselines.CatoniRiskClassifier` up to {catoni:.1f}"
         )
-
-
-class margin_robustness_tuned(margin_robustness, half="tuning"):
-    """The same on a9a and on covtype's ten numeric columns (class 1 against the rest), which defaults were looked at
-    on.
-    """
-
-    sentences = Task.sentences
 
 
 # --- which risk when --------------------------------------------------------------------------------------------------
@@ -191,11 +163,6 @@ def _risk_methods(split: Split, seed: int, kind: str, share: float) -> dict[str,
         made |= {f"true share, C={C}": wm.RiskClassifier("label-noise", level=share, C=C) for C in HINDSIGHT}
     every = (name for name in (*RISKS, "pursuit", "auto") if name != "mean")
     return made | {name: wm.RiskClassifier(name, random_state=0) for name in every}
-
-
-def _table_or_family(name: str, data: Any) -> Draw:
-    """At most 3,000 training rows of a table."""
-    return data if name.startswith("drawn") else drawn(*two_classes(name, data))
 
 
 def _overview(content: Content) -> Iterable[Row]:
@@ -225,7 +192,7 @@ class risk_choice(Task, subject="risks", document="docs/which-risk.md"):
     features times 3.
     """
 
-    parts = {"test_error": partial(errors, draw=_table_or_family, cases=RISK_CASES, methods=_risk_methods, unit=100.0)}
+    parts = {"test_error": lambda ctx: errors(ctx, RISK_CASES, 100.0, _risk_methods)}
     overview = Table(
         "Points above LogisticRegression on clean rows, means over all tasks", _overview,
         "method | clean: {clean:±+.2f} | " + " | ".join(f"{case}: {{{case}:±+.2f}}" for case in _SPOILT),
@@ -278,7 +245,81 @@ class risk_choice(Task, subject="risks", document="docs/which-risk.md"):
         )
 
 
-class risk_choice_tuning(risk_choice, half="tuning"):
-    """The same on the data that the candidates and the rule of `risk="auto"` were chosen on."""
+# --- wrong labels found -----------------------------------------------------------------------------------------------
 
-    sentences = Task.sentences
+FOLDS, FOLD_DRAWS, PLANTED = 5, 3, 0.1
+OURS = "label_suspects"
+PEERS = {
+    "cleanlab, self confidence": "self_confidence",
+    "cleanlab, normalized margin": "normalized_margin",
+    "cleanlab, confidence-weighted entropy": "confidence_weighted_entropy",
+}
+"""Its name here, and cleanlab's."""
+
+
+def plant(y: npt.NDArray[np.int64], share: float, seed: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Labels of which a share is another class, and which ones."""
+    rng = np.random.default_rng((seed, 2))
+    planted = np.zeros(len(y), dtype=np.bool_)
+    planted[rng.permutation(len(y))[: round(share * len(y))]] = True
+    n_classes = int(y.max()) + 1
+    return np.where(planted, (y + rng.integers(1, n_classes, len(y))) % n_classes, y), planted
+
+
+def _probabilities(estimator: Any, X: Any, y: npt.NDArray[np.int64], seed: int) -> npt.NDArray[np.float64]:
+    """Those that `label_suspects` with this seed judges by."""
+    rng = check_random_state(seed)
+    cuts = [StratifiedKFold(FOLDS, shuffle=True, random_state=rng.randint(2**31 - 1)) for _ in range(FOLD_DRAWS)]
+    return np.mean([cross_val_predict(estimator, X, y, cv=cut, method="predict_proba") for cut in cuts], axis=0)
+
+
+def rankings(ctx: Context) -> dict[str, dict[str, dict[str, list[float]]]]:
+    """Average precision of every ranking, by data set and seed."""
+    cleanlab, found = ctx.peer("cleanlab.rank"), {}
+    for name, data in ctx.every(slice(3)):
+        rows = (data.X, data.digit) if name == "mnist" else data if name == "letter" else two_classes(name, data)
+        split, of = drawn(*rows), {}
+        for seed in range(ctx.repeats):
+            X, right, _, _ = split(seed)
+            y, planted = plant(right, PLANTED, seed)
+            estimator = LogisticRegression(C=0.1, max_iter=500)
+            settings: Row = {"folds": FOLDS, "repeats": FOLD_DRAWS, "random_state": seed}
+            with quietly():
+                suspicion = {OURS: -wm.label_suspects(estimator, X, y, **settings).margin}
+                if cleanlab is not None:
+                    shares = _probabilities(estimator, X, y, seed)
+                    for peer, method in PEERS.items():
+                        suspicion[peer] = -cleanlab.get_label_quality_scores(y, shares, method=method)
+            for ranking, suspected in suspicion.items():
+                precision = round(float(average_precision_score(planted, suspected)), 5)
+                of.setdefault(ranking, {"average_precision": []})["average_precision"].append(precision)
+        found[name] = of
+    return found
+
+
+def _compared(content: Content) -> Iterable[Row]:
+    for data, of in content["rankings"].items():
+        precision = {name: one["average_precision"] for name, one in of.items()}
+        row: Row = {"data": data} | {name: mean_and_error(values) for name, values in precision.items()}
+        if peers := [precision[name] for name in PEERS if name in precision]:
+            best = max(peers, key=statistics.fmean)
+            row |= {"best": statistics.fmean(best), "gain": paired(precision[OURS], best)}
+        yield row
+
+
+class label_suspects(Task, subject="suspects", peers=("cleanlab",)):
+    """Average precision of planted wrong labels (a tenth of 3,000 rows, five seeds), `label_suspects` beside cleanlab's
+    three rankings over the probabilities of the same folds. The data sets have wrong labels of their own: no ranking
+    reaches 1.
+    """
+
+    parts = {"rankings": rankings}
+    few = Table("Average precision beside the best of cleanlab's rankings", _compared, """
+        data | `label_suspects`: {label_suspects:±.3f} | best of cleanlab: {best:.3f} | minus it: {gain:±+.3f}
+    """)  # fmt: skip
+
+    def targets(self, content: Content) -> Iterable[Limit]:
+        for row in _compared(content):
+            if "best" in row:
+                what = f"{row['data']}, average precision beside cleanlab's"
+                yield Limit(what, row[OURS][0], row["best"], at_least=True)

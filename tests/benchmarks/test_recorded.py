@@ -40,8 +40,7 @@ def two_machines(tmp_path):
 def test_the_newest_is_first_and_undated_ones_are_older(two_machines):
     recorded.keep(two_machines, "r-2-cores", "speed", {"machine": ABOUT, "times": {}})
     assert list(recorded.machines("speed", two_machines)) == ["q-2-cores", "p-2-cores", "r-2-cores"]
-    assert recorded.newest("speed", two_machines)["times"]["ours"] == 4.0
-    assert recorded.newest("nothing", two_machines) == {}
+    assert recorded.machines("speed", two_machines)["q-2-cores"]["times"]["ours"] == 4.0
 
 
 def test_two_machines_stand_beside_each_other(two_machines):
@@ -66,7 +65,7 @@ def test_a_quick_summary_judges_nothing(two_machines):
 
 def test_a_part_that_was_not_measured_leaves_the_others(tmp_path):
     recorded.keep(tmp_path, "p", "speed", {"machine": ABOUT})
-    content = recorded.newest("speed", tmp_path)
+    (content,) = recorded.machines("speed", tmp_path).values()
     assert made(SPEED.targets, content) == [] and SPEED.all.markdown(content) == ""
     with pytest.raises(KeyError, match="nonsense"):
         made(lambda content: [content["machine"]["nonsense"]], content)
@@ -95,8 +94,3 @@ def test_every_stored_machine_says_what_it_is():
     for path in RESULTS.glob("*/*.json"):
         about = json.loads(path.read_text())["machine"]
         assert {"processor", "cores", "threads"} <= about.keys()
-
-
-def test_cases_of_one_peer_have_one_colour():
-    assert recorded.family("LinearSVC, neighbours") == recorded.family("LinearSVC, a letter")
-    assert recorded.family("fairlearn, LR") == recorded.family("fairlearn")

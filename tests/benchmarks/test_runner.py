@@ -1,6 +1,5 @@
-"""The runner of the benchmarks: tasks in processes, history, what is kept, failures, peers."""
+"""The runner of the benchmarks: tasks in processes, what is kept, failures, peers."""
 
-import json
 import os
 import re
 import subprocess
@@ -9,17 +8,15 @@ from pathlib import Path
 
 import pytest
 from benchmarks import install_peers, machine, recorded, runner, task
-from benchmarks.task import Context, Task
 
 ROOT = Path(__file__).parents[2]
 
 MODULE = '''
 import sys
-from benchmarks.task import Limit, Task
+from benchmarks.task import Task
 from widemargin.exceptions import MissingDataError
 
 def works(ctx):
-    print("ran", ctx.repeats)
     return [{"repeats": ctx.repeats}]
 
 def breaks(ctx):
@@ -32,9 +29,6 @@ class good(Task):
     """It works."""
     half, parts = "neutral", {"rows": works, "more": works}
 
-    def targets(self, content):
-        return [Limit("a", 1.0, 2.0)]
-
 class bad(Task):
     """It fails."""
     parts = {"first": works, "second": breaks}
@@ -42,29 +36,21 @@ class bad(Task):
 class dataless(Task):
     """Nothing is there."""
     parts = {"rows": lacks}
-
-class unasked(Task):
-    """It runs when it is asked."""
-    asked_only, parts = True, {"rows": works}
 '''
 
 
 @pytest.fixture
 def tasks(tmp_path, monkeypatch):
-    """A folder of results, and a module of tasks: one that works, one that fails, one without data, one unasked."""
+    """A folder of results, and a module of tasks: one that works, one that fails, one without data."""
     (tmp_path / "toy").mkdir()
     (tmp_path / "toy" / "tasks.py").write_text(MODULE)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.setattr(runner, "RESULTS", tmp_path / "results")
-    monkeypatch.setattr(runner, "modules", lambda: ["toy.tasks"])
+    monkeypatch.setattr(runner, "all_tasks", lambda: task.tasks_of("toy.tasks"))
     yield tmp_path / "results"
     for name in ("toy", "toy.tasks"):
         sys.modules.pop(name, None)
-
-
-def history(folder, name):
-    return [json.loads(line) for line in (folder / "history" / f"{name}.jsonl").read_text().splitlines()]
 
 
 def run(*arguments):
@@ -74,32 +60,29 @@ def run(*arguments):
 def test_a_task_that_fails_does_not_end_the_others(tasks, capsys):
     assert run() == 1
     said = capsys.readouterr().out
-    assert "good: done" in said and "unasked" not in said
+    assert "good: done" in said
     assert "bad: failed" in said and "it broke" in said
     assert "dataless: skipped" in said and "no data" in said
     (content,) = recorded.machines("good", tasks).values()
     assert content["rows"] == [{"repeats": 5}]
     (content,) = recorded.machines("bad", tasks).values()
     assert content["first"] and "second" not in content  # what is done stays
-    (line,) = history(tasks, "good")
-    assert line["status"] == "done" and line["exit_code"] == 0 and line["parts"] == ["rows", "more"]
-    assert line["limits"][0]["measured"] == 1.0 and line["machine"]["cores"]
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", line["date"])
-    assert history(tasks, "bad")[0]["status"] == "failed"
     assert "| good" in (tasks / "summary.md").read_text()
 
 
-def test_what_is_done_is_kept_until_settings_or_code_change(tasks, capsys):
-    for arguments, status in ([], "done"), ([], "kept"), (["--again"], "done"), (["--repeats", "1"], "done"):
+def test_what_is_done_is_kept_until_the_code_changes(tasks, capsys):
+    for arguments, status in ([], "done"), ([], "kept"), (["--again"], "done"):
         run("good:rows", *arguments)
         assert f"good: {status}" in capsys.readouterr().out
     (path,) = tasks.glob("*/good.json")
-    path.write_text(re.sub(r'"code": "', '"code": "other', path.read_text()))
-    run("good:rows", "--repeats", "1")
-    assert "good: done" in capsys.readouterr().out
-    run("good:more", "--repeats", "2")  # the part that was done before stays
+    path.write_text(re.sub(r'"code": "', '"code": "other', path.read_text()).replace("5", "7"))
+    run("good:more")  # the part that was done before stays
     (content,) = recorded.machines("good", tasks).values()
-    assert content["rows"] == [{"repeats": 1}] and content["more"] == [{"repeats": 2}]
+    assert content["rows"] == [{"repeats": 7}] and content["more"] == [{"repeats": 5}]
+    run("good:rows")
+    assert "good: done" in capsys.readouterr().out
+    (content,) = recorded.machines("good", tasks).values()
+    assert content["rows"] == [{"repeats": 5}]
 
 
 def test_names_and_parts_choose(tasks, capsys):
@@ -113,27 +96,17 @@ def test_names_and_parts_choose(tasks, capsys):
         run("--jobs", "2")
 
 
-def test_what_is_recorded_beside_peers_is_not_replaced_by_a_run_without(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(runner, "RESULTS", tmp_path / "results")
-    monkeypatch.setattr(runner, "ROOT", tmp_path)
-    monkeypatch.setattr(runner, "WITHOUT_PEERS", tmp_path / "out" / "without-peers")
-    monkeypatch.setattr(runner.recorded, "machines", lambda name, folder=runner.RESULTS: recorded_before)
-    recorded_before = {"p": {"machine": {"processor": "P", "cores": 1, "threads": 1, "load_average_at_start": 0}}}
-
-    class some(Task):  # noqa: N801
-        """Some."""
-
-        half, parts, peers = "neutral", {"rows": lambda ctx: [{"a": 1}]}, ("no-such-peer",)
-
-    class with_it(some):  # noqa: N801
-        peers = ("numpy",)
-
-    assert runner.measure(Context(some()), tmp_path / "results", ["rows"]) == 0
-    assert not (tmp_path / "results").exists()
-    assert "what benchmarks/results has of it stays" in capsys.readouterr().err
-    assert list((tmp_path / "out" / "without-peers").glob("*/some.json"))
-    assert runner.measure(Context(with_it()), tmp_path / "results", ["rows"]) == 0
-    assert list((tmp_path / "results").glob("*/with_it.json"))
+def test_what_is_recorded_beside_peers_is_not_replaced_by_a_run_without(tasks, capsys):
+    run("good:rows")
+    assert "good: done" in capsys.readouterr().out
+    module = sys.modules["toy.tasks"]
+    module.good.peers = ("no-such-peer",)
+    run("good:more")
+    said = capsys.readouterr().out
+    assert "good: skipped" in said and "recorded beside no-such-peer" in said
+    module.good.peers = ("numpy",)
+    run("good:more")
+    assert "good: done" in capsys.readouterr().out
 
 
 def test_code_version_is_the_last_commit_of_the_code(tmp_path):
@@ -177,6 +150,5 @@ def test_a_peer_that_cannot_be_installed_leaves_the_others():
 
 def test_the_peers_named_are_those_of_the_group():
     group = {re.split(r"[<>=\[ ]", name)[0] for name in install_peers.wanted()}
-    assert set(machine.PEERS) - {"scikit-learn"} <= group
     for one in task.all_tasks().values():
         assert set(one.peers) <= group

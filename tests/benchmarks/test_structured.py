@@ -2,16 +2,15 @@
 
 import numpy as np
 import pytest
-from benchmarks.data.sources import hold_outs, ocr, paths, shuffled, standardised, words
+from benchmarks.data.sources import hold_outs, ocr, paths, shuffled, standardised
 from benchmarks.tasks.structured import (
-    HiClass,
     Method,
     OneVsRest,
+    apart,
     compare_methods,
     letter_errors,
     mean_jaccard,
     one_path,
-    paired,
     scores,
 )
 
@@ -27,10 +26,10 @@ def test_missing_words_are_named(tmp_path):
 def test_rows_held_out_are_other_training_rows():
     task = paths()
     (held,) = hold_outs(task)
-    assert held.X_test.shape[0] == 18
+    assert held.X_test.shape[0] == -(-len(task.X) // 5)
     np.testing.assert_array_equal(np.unique(np.concatenate([held.X, held.X_test]), axis=0), np.unique(task.X, axis=0))
     folds = hold_outs(task, 3)
-    assert [part.X_test.shape[0] for part in folds] == [30] * 3
+    assert sum(part.X_test.shape[0] for part in folds) == len(task.X) and len(folds) == 3
     np.testing.assert_array_equal(
         np.unique(np.concatenate([part.X_test for part in folds]), axis=0), np.unique(task.X, axis=0)
     )
@@ -61,14 +60,6 @@ def test_sets_of_two_paths_are_no_path():
     assert one_path(np.array([[1, 1, 0], [1, 0, 0]]), names)
     assert not one_path(np.array([[1, 1, 1]]), names)
     assert not one_path(np.array([[0, 0, 0]]), names)
-
-
-def test_hiclass_predicts_paths():
-    pytest.importorskip("hiclass")
-    task = paths()
-    predicted = HiClass(1.0, task.paths).fit(task.X, task.Y).predict(task.X_test)
-    assert one_path(predicted, task.paths)
-    assert mean_jaccard(task.Y_test, predicted) > 0.4
 
 
 def test_every_variant_is_chosen_by_the_rows_held_out():
@@ -104,25 +95,14 @@ def test_standardised_columns_know_the_training_rows_only():
 
 
 def test_differences_are_paired_by_split():
-    runs = [
-        {"method": name, "split": split, "jaccard": value}
-        for name, values in {"ours": (0.5, 0.7), "theirs": (0.4, 0.5)}.items()
-        for split, value in enumerate(values)
-    ]
-    mean, error = paired(runs, "ours", "theirs", "jaccard")
-    assert mean == pytest.approx(0.15)
-    assert error == pytest.approx(0.05)
+    ours, theirs = (
+        [{"split": split, "jaccard": value} for split, value in enumerate(values)]
+        for values in ((0.5, 0.7), (0.4, 0.5, 0.9))
+    )
+    assert apart(ours, theirs) == (pytest.approx(0.15), pytest.approx(0.05))
 
 
 def test_errors_of_letters_and_words():
     Y = [np.array([0, 1]), np.array([2, 2, 2])]
     found = [np.array([0, 1]), np.array([2, 0, 0])]
     assert letter_errors(Y, found) == {"character": 0.4, "word": 0.5}
-
-
-def test_a_fold_is_trained_on_and_the_others_are_tested():
-    all_words = words()
-    task = all_words.trained_on(0)
-    trained = np.flatnonzero(all_words.fold == 0)
-    assert [len(task.X), len(task.X_test)] == [len(trained), len(all_words.X) - len(trained)]
-    assert all(task.Y[i] is all_words.Y[row] for i, row in enumerate(trained))

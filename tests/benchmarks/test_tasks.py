@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 from benchmarks import runner
+from benchmarks.data.families import GoalRows
 from benchmarks.data.halves import HALVES, BlindDataError, check
 from benchmarks.data.sources import SOURCES, Split
 from benchmarks.machine import describe, machine, slug
@@ -15,6 +16,8 @@ from benchmarks.task import Context, Table, Task, Timing, all_tasks, mean_and_er
 from benchmarks.tasks import fairness, guarantees, kernel_speed, scaling, spoilt_rows
 from joblib import cpu_count
 
+from widemargin import GoalThresholdClassifier, audit
+from widemargin.exceptions import MissingDataError
 from widemargin_papers.data import MALE, synthetic_a9a
 
 TASKS = all_tasks()
@@ -28,10 +31,10 @@ SHORT = {
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[] if name in SHORT else [pytest.mark.slow]) for name in TASKS]
 )
-def test_a_quick_run_writes_its_results(name, tmp_path, capsys):
+def test_a_quick_run_writes_its_results(name, tmp_path):
     task = TASKS[name]
     context = Context(task, quick=True)
-    assert runner.measure(context, tmp_path, list(task.parts)) == 0
+    runner.measure(context, tmp_path, list(task.parts))
     (path,) = tmp_path.glob(f"*/{name}.json")
     results = json.loads(path.read_text())
     assert results.keys() >= task.parts.keys()
@@ -39,14 +42,12 @@ def test_a_quick_run_writes_its_results(name, tmp_path, capsys):
     assert results["machine"]["threads"] == (cpu_count() if task.threads else 1)
     page = (tmp_path / f"{name}.md").read_text()
     assert f"python -m benchmarks {name}" in page
-    assert page.count("|") > 20 and page in capsys.readouterr().out
+    assert page.count("|") > 10
 
 
-def test_missing_data_skip_with_a_message(tmp_path, capsys):
-    task = TASKS["margin_robustness"]
-    assert runner.measure(Context(task, data=tmp_path), tmp_path, ["test_error"]) == 0
-    message = capsys.readouterr().err
-    assert "skipped" in message and str(tmp_path) in message
+def test_missing_data_are_named(tmp_path):
+    with pytest.raises(MissingDataError, match=str(tmp_path)):
+        runner.measure(Context(TASKS["margin_robustness"], data=tmp_path), tmp_path, ["test_error"])
     assert not list(tmp_path.glob("*/*.json"))
 
 
@@ -102,7 +103,7 @@ def test_a_task_has_the_settings_of_the_one_it_inherits_from_and_no_others():
 def test_clock_runs_the_cases_in_turn():
     order = []
     cases = {name: lambda name=name: order.append(name) or name for name in "ab"}
-    timings = Context(Task(), given_repeats=2).clock(cases)
+    timings = Context(type("some", (Task,), {"repeats": 2})()).clock(cases)
     assert order == ["a", "b"] * 3  # a warm-up and two repeats
     assert len(timings["a"].wall) == 2
     assert timings["b"].result == "b"
@@ -110,7 +111,7 @@ def test_clock_runs_the_cases_in_turn():
 
 
 def test_a_fit_tells_its_size_and_memory():
-    row = scaling.whole_fit(Context(scaling.scaling_blind(), given_repeats=1), *scaling.FEW[1])
+    row = scaling.whole_fit(Context(scaling.scaling_blind(), quick=True), *scaling.CASES[-1])
     assert row["n"] == 500 and row["peak_gb"] > 0
 
 
@@ -136,9 +137,9 @@ def test_a_function_answers_from_a_process_of_its_own_or_says_why_it_fails(tmp_p
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     toy = importlib.import_module("toy_task")
-    ctx = Context(toy.toy(), given_repeats=3)
+    ctx = Context(toy.toy())
     process, *told = ctx.fresh(toy.answers, "sense")
-    assert process != os.getpid() and told == ["sense", 3]
+    assert process != os.getpid() and told == ["sense", 5]
     with pytest.raises(ValueError, match="it broke at nonsense"):
         ctx.fresh(toy.fails, "nonsense")
     del sys.modules["toy_task"]
@@ -179,24 +180,21 @@ def test_synthetic_rows_are_of_one_sex():
 
 
 def test_ratios_and_errors_are_those_of_the_predictions():
-    table = SOURCES["german"](None)
+    table = SOURCES["german"][1]()
     data = fairness.people(table, "german", np.asarray(table["sex"]) == "Female")
     found, rate = fairness.reached(data, lambda _: data.y), [data.y[rows].mean() for rows in (data.first, ~data.first)]
     assert found["test_error"] == 0.0
     assert rate[0] <= rate[1] and found["test_ratio"] == pytest.approx(rate[1] / rate[0])
 
 
-def test_true_slacks_are_those_of_the_rows():
-    rng = np.random.default_rng(0)
-    world = guarantees.flat(rng, 400)
-    for threshold in (-1.0, 0.0, 1.0):
-        said = (world.X[:, 0] > threshold).astype(float)
-        assert guarantees.SCENARIOS["flat precision"].slacks(world, said) == [pytest.approx(-0.02)]
-    world = guarantees.shifted(rng, 400)
-    nobody = np.zeros(400)
-    assert guarantees.SCENARIOS["recall floor"].slacks(world, nobody) == [-0.8]
-    assert guarantees.SCENARIOS["churn"].slacks(world, world.deployed.astype(float))[0] == pytest.approx(0.3)
-    assert guarantees.SCENARIOS["difference of groups"].slacks(world, nobody)[2] == pytest.approx(0.28)
+def test_truth_is_the_distribution_itself():
+    world = GoalRows(*guarantees.flat(np.random.default_rng(0), 400), guarantees.SCENARIOS["flat precision"][1])
+    for share in (0.2, 0.8):
+        model = GoalThresholdClassifier(guarantees.FIRST_COLUMN, f"subject to positive_rate() <= {share}", cv="prefit")
+        report = guarantees.measured(model, world._replace(goal=model.goal), np.arange(400))
+        assert report.all_met()
+        report = audit(model, world.goal, world.X, world.y, populations=world.populations)
+        assert report.constraints[0].rate == pytest.approx(0.5) and not report.all_met()
 
 
 def test_differences_of_errors_are_paired_by_split():
