@@ -12,7 +12,8 @@ for each constraint whose multiplier is inside its range). What is factored is a
     [ lam / D + K_BB    K_B G'            ] [ q    ]
     [ G K_B             lam / tau + G K G'] [ zeta ],        p = q on the band, + G' zeta,
 
-and a step costs a product with K, and a third of the cube of the band, which shrinks as the solution comes near.
+and a step costs products with the rows of K whose slopes have changed, and a third of the cube of the band, which
+shrinks as the solution comes near.
 
 The model that is returned is the one of the dual point, `c = -xi / lam`: rows whose hinges are flat have the
 coefficient 0, exactly.

@@ -21,7 +21,7 @@ from widemargin._typing import Floats
 from widemargin.solvers.base import Budget, CertifiedRecorder, ConstrainedHinge, ConvexState
 from widemargin.solvers.convex.block_passes import BlockPasses
 from widemargin.solvers.convex.linear_system import SystemOptions
-from widemargin.solvers.convex.smoothed_hinges import SmoothedHinges
+from widemargin.solvers.convex.smoothed_hinges import NewtonRows
 
 __all__ = ["DEFAULTS", "Line", "NewtonOptions", "ProximalRun", "Value", "balance"]
 
@@ -134,14 +134,14 @@ class ProximalRun(ABC):
 
     Attributes
     ----------
-    hinges : SmoothedHinges or BlockPasses
+    hinges : NewtonRows or BlockPasses
         What is as long as the rows: scores, shares, and their changes along the direction.
     exact_search : bool
         Whether a line search goes on to the minimum, or ends with the first step that decreases enough, by halving.
     """
 
     here: Value
-    hinges: SmoothedHinges | BlockPasses
+    hinges: NewtonRows | BlockPasses
     exact_search = True
 
     def __init__(

@@ -23,7 +23,7 @@ from widemargin.losses.ramp import clipped
 from widemargin.solvers.base import ConstrainedHinge, Shares
 from widemargin.solvers.convex.linear_system import BandGram, BandRows, Moments, SystemOptions
 
-__all__ = ["NewtonRows", "SmoothedHinges", "Width", "move_dual", "slopes_of_rows", "smooth_sums"]
+__all__ = ["NewtonRows", "Width", "move_dual", "slopes_of_rows", "smooth_sums"]
 
 
 class Width(NamedTuple):
@@ -47,96 +47,39 @@ class Width(NamedTuple):
     afresh: bool
 
 
-class SmoothedHinges:
-    """Rows with their scores z, the change dz of a step, and their shares: the dual variables of their hinges.
+class NewtonRows:
+    """Rows with their scores z, the change dz of a step, and the sums over them that Newton steps over (w, b) need.
 
     Parameters
     ----------
     z : ndarray of shape (n,)
         Scores of the point to start from; changed in place.
     up, um : ndarrays of shape (n,)
-        Shares of the positive and of the negative hinges; changed in place by `adopt` alone.
-
-    Attributes
-    ----------
-    plus, minus : ndarrays of shape (n,)
-        Slopes of the two sides times the weights, as `differentiate` left them.
-    curvature : ndarray of shape (n,)
-        Second derivatives by row, of which Newton systems are made, and no certificate: float32 will do.
-    """
-
-    def __init__(self, sub: ConstrainedHinge, z: Floats, up: Floats | Shares, um: Floats | Shares) -> None:
-        self.sub, self.z, self.up, self.um = sub, z, up, um
-        self.dz, self.plus, self.minus, self._fall = np.zeros((4, z.shape[0]))
-        self.curvature = np.zeros(z.shape[0], dtype=np.float32)
-        # One array for all calls: where every row is a cell of its own it is a large one.
-        self._sums = np.empty((sub.coef.n_cells, 4))
-
-    def smooth(self, step: float, delta: float) -> Floats:
-        """Smoothed hinges at `z + step dz`: loss and constraints, shape (2, 1 + m); below, their slopes along `dz`."""
-        sub, sums, m = self.sub, self._sums, self.sub.n_constraints
-        sums[:] = 0.0
-        by_row = (self.z, self.dz, sub.weight, sub.cell, sub.keep, self.up, self.um)
-        sums_over_rows(smooth_sums, by_row, sums, given=(step, delta))
-        out = np.empty((2, 1 + m))
-        for row, k in ((out[0], 0), (out[1], 2)):
-            row[0], row[1:] = sub.coef.totals(sums[:, k], sums[:, k + 1], m)
-        return out
-
-    def differentiate(self, step: float, multipliers: Floats, width: Width) -> tuple[Floats, Floats]:
-        """Go the step; then set slopes and curvatures there.
-
-        Returns
-        -------
-        A, B : ndarrays of shape (k,)
-            Coefficients of the two sides by cell.
-        """
-        sub, (A, B) = self.sub, self.sub.coef.per_cell(multipliers)
-        # The scores are moved, not computed anew, because a product with the rows is what a step costs. Afterwards the
-        # memory of the step is free: it takes the changes of the slopes.
-        by_row = (
-            self.z, self.dz, sub.weight, sub.cell, sub.keep, self.up, self.um, self.plus, self.minus, self._fall,
-            self.curvature,
-        )  # fmt: skip
-        self._sums[:] = 0.0
-        sums_over_rows(slopes_of_rows, by_row, self._sums, given=(step, *width[:3], A, B))
-        return A, B
-
-    def extent(self) -> tuple[float, float]:
-        """Largest `|dz|` and largest `|z|`."""
-        reach = max(float(self.dz.max(initial=0.0)), -float(self.dz.min(initial=0.0)))
-        return reach, max(float(self.z.max(initial=0.0)), -float(self.z.min(initial=0.0)))
-
-    def adopt(self, delta: float) -> None:
-        """Make the slopes U the shares."""
-        loop_over_rows(move_dual, (self.z, self.sub.keep, self.up, self.um), delta)
-
-    def shares(self, delta: float) -> tuple[Shares, Shares]:
-        """The slopes U as shares of the two sides, in single precision."""
-        self.adopt(delta)
-        return self.up.astype(np.float32), self.um.astype(np.float32)
-
-
-class NewtonRows(SmoothedHinges):
-    """Rows of features, with the sums over them that Newton steps over (w, b) need.
-
-    Parameters
-    ----------
-    z, up, um : ndarrays of shape (n,)
-        As in `SmoothedHinges`.
+        Shares of the positive and of the negative hinges, their dual variables; changed in place by `adopt` alone.
     iterative : bool
         Whether systems are iterated: there is no Gram matrix then.
     rows : RowBlocks, optional
         Other features than those of `sub`.
+
+    Attributes
+    ----------
+    plus, minus : ndarrays of shape (n,)
+        Slopes of the two sides times the weights, as `slopes` left them.
+    curvature : ndarray of shape (n,)
+        Second derivatives by row, of which Newton systems are made, and no certificate: float32 will do.
     """
 
     def __init__(
         self, sub: ConstrainedHinge, z: Floats, up: Floats | Shares, um: Floats | Shares, options: SystemOptions, *,
         iterative: bool, rows: RowBlocks | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(sub, z, up, um)
+        self.sub, self.z, self.up, self.um = sub, z, up, um
         self.rows: RowBlocks = sub.rows if rows is None else rows
         n, d, k = self.rows.n_rows, self.rows.n_features, sub.coef.n_cells
+        self.dz, self.plus, self.minus, self._fall = np.zeros((4, n))
+        self.curvature = np.zeros(n, dtype=np.float32)
+        # One array for all calls: where every row is a cell of its own it is a large one.
+        self._sums = np.empty((k, 4))
         self.iterative = iterative
         # Sums by cell make the gradients of all constraints at once, unless there are so many cells that these sums
         # would outgrow the rows.
@@ -155,6 +98,31 @@ class NewtonRows(SmoothedHinges):
         """Mean of the rows, shape (d,)."""
         return self.rows.centre
 
+    def smooth(self, step: float, delta: float) -> Floats:
+        """Smoothed hinges at `z + step dz`: loss and constraints, shape (2, 1 + m); below, their slopes along `dz`."""
+        sub, sums, m = self.sub, self._sums, self.sub.n_constraints
+        sums[:] = 0.0
+        by_row = (self.z, self.dz, sub.weight, sub.cell, sub.keep, self.up, self.um)
+        sums_over_rows(smooth_sums, by_row, sums, given=(step, delta))
+        out = np.empty((2, 1 + m))
+        for row, k in ((out[0], 0), (out[1], 2)):
+            row[0], row[1:] = sub.coef.totals(sums[:, k], sums[:, k + 1], m)
+        return out
+
+    def extent(self) -> tuple[float, float]:
+        """Largest `|dz|` and largest `|z|`."""
+        reach = max(float(self.dz.max(initial=0.0)), -float(self.dz.min(initial=0.0)))
+        return reach, max(float(self.z.max(initial=0.0)), -float(self.z.min(initial=0.0)))
+
+    def adopt(self, delta: float) -> None:
+        """Make the slopes U the shares."""
+        loop_over_rows(move_dual, (self.z, self.sub.keep, self.up, self.um), delta)
+
+    def shares(self, delta: float) -> tuple[Shares, Shares]:
+        """The slopes U as shares of the two sides, in single precision."""
+        self.adopt(delta)
+        return self.up.astype(np.float32), self.um.astype(np.float32)
+
     def slopes(self, step: float, multipliers: Floats, active: Ints, width: Width) -> Floats:
         """Go the step; then return the first derivatives, and store the second ones by row for `moments`.
 
@@ -172,12 +140,20 @@ class NewtonRows(SmoothedHinges):
         d = rows.n_features
         if width.afresh:
             self.plus[:], self.minus[:], self._above[:], self._below[:] = 0.0, 0.0, 0.0, 0.0
-        A, B = self.differentiate(step, multipliers, width)
-        if self.by_cells:  # Most slopes are 0 or 1 and stay so: only what changed is added.
-            rows.add_cell_sums(sub.cell, self.dz, self._fall, self._above, self._below)
+        A, B = sub.coef.per_cell(multipliers)
+        # The scores are moved, not computed anew, because a product with the rows is what a step costs. Afterwards the
+        # memory of the step is free: it takes the changes of the slopes.
+        by_row = (
+            self.z, self.dz, sub.weight, sub.cell, sub.keep, self.up, self.um, self.plus, self.minus, self._fall,
+            self.curvature,
+        )  # fmt: skip
+        self._sums[:] = 0.0
+        sums_over_rows(slopes_of_rows, by_row, self._sums, given=(step, *width[:3], A, B))
         out = np.empty((2 + active.shape[0], d + 1))
         if self.by_cells:
             above, below = self._above, self._below
+            # Most slopes are 0 or 1 and stay so: only what changed is added.
+            rows.add_cell_sums(sub.cell, self.dz, self._fall, above, below)
             out[0, :d], out[1, :d] = A @ above, B @ below
             out[2:, :d] = sub.coef.products(above, below, active, m)
         else:
