@@ -76,8 +76,8 @@ class KernelRun(ProximalRun):
         # The rows of K are features like others: products with slopes are sums of rows by cell, and as most slopes stay
         # from step to step, a few rows of K are read in place of all. These sums may grow to a quarter of K.
         system = replace(options.system, cell_sums=n * n // 4)
-        scores, self.products = self.rows.dot(self.w) - self.b, RowBlocks([(self.K, None)])
-        self.hinges = NewtonRows(sub, scores, up, um, system, iterative=True, rows=self.products)
+        scores, products = self.rows.dot(self.w) - self.b, RowBlocks([(self.K, None)])
+        self.hinges = NewtonRows(sub, scores, up, um, system, iterative=True, rows=products)
         self._decrement = np.inf
 
     @property
@@ -151,7 +151,7 @@ class KernelRun(ProximalRun):
         inside = np.zeros(G.shape[0])
         inside[band] = q[:inner]
         dc = -(gradient + inside + G @ q[inner:]) / lam
-        change = -(products + self.products.tdot(inside) + KG @ q[inner:]) / lam
+        change = -(products + self.hinges.rows.tdot(inside) + KG @ q[inner:]) / lam
         self._direction, self.hinges.dz = (dc, db), change - db
         initial = float(gradient @ change) - float(self.slope.sum()) * db
         self._decrement = -0.5 * initial

@@ -36,6 +36,26 @@ def difference(label: Ints, truth: Ints, factor: float, structure: Structure, A:
 
 
 @kernel
+def arrive(t: int, then: Floats, theta: Floats, n_states: int, best: Floats, came: Ints) -> None:
+    """Set the best way of arriving in each state at step t, without its own score, and the state before it.
+
+    `then` are the best prefixes by their last state, which the first step has none of.
+    """
+    for s in range(n_states):
+        best[s], came[s] = 0.0 if t == 0 else -np.inf, 0
+    for r in range(n_states if t > 0 else 0):
+        # No prefix of this cost ends here: it leads nowhere.
+        if then[r] == -np.inf:
+            continue
+        base, row = then[r], r * n_states
+        for s in range(n_states):  # without jumps
+            x = base + theta[row + s]
+            better = x > best[s]
+            best[s] = x if better else best[s]
+            came[s] = r if better else came[s]
+
+
+@kernel
 def best_of_losses(u: Floats, theta: Floats, truth: Ints, structure: Structure, work: Work) -> None:
     """H[c] for every cost c, into `work.H` (-inf beyond the last); the decisions stay in `work` for `label_of_loss`."""
     T, n_states = u.shape
@@ -49,19 +69,7 @@ def best_of_losses(u: Floats, theta: Floats, truth: Ints, structure: Structure, 
             for s in range(n_states):
                 D[t, c, s] = -np.inf
         for c in range(size):
-            for s in range(n_states):
-                best[s], came[s] = 0.0 if t == 0 else -np.inf, 0
-            for r in range(n_states if t > 0 else 0):
-                base = D[t - 1, c, r]
-                # No prefix of this cost ends here: it leads nowhere.
-                if base == -np.inf:
-                    continue
-                row = r * n_states
-                for s in range(n_states):  # without jumps
-                    x = base + theta[row + s]
-                    better = x > best[s]
-                    best[s] = x if better else best[s]
-                    came[s] = r if better else came[s]
+            arrive(t, D[t - 1, c], theta, n_states, best, came)
             # The true state keeps the cost of the prefix; every other one adds w.
             for s in range(n_states):
                 level = c if s == truth[t] else c + w
@@ -101,15 +109,7 @@ def free(u: Floats, theta: Floats, truth: Ints, lam: float, structure: Structure
     T, n_states = u.shape
     now, then, before, came = work.rows[0], work.rows[1], work.split, work.scratch[0]
     for t in range(T):
-        for s in range(n_states):
-            now[s], came[s] = 0.0 if t == 0 else -np.inf, 0
-        for r in range(n_states if t > 0 else 0):
-            base, row = then[r], r * n_states
-            for s in range(n_states):  # without jumps
-                x = base + theta[row + s]
-                better = x > now[s]
-                now[s] = x if better else now[s]
-                came[s] = r if better else came[s]
+        arrive(t, then, theta, n_states, now, came)
         # The loss is a sum over steps, so it goes into the potentials of the wrong states.
         extra = lam * structure.weight[0, truth[t]]
         for s in range(n_states):
